@@ -1,0 +1,59 @@
+"""anabranch: computation graphs you can see through, differentiated and run fast.
+
+Ops and composed functions (`ab.exp`, `ab.softmax`, ...) are gathered from their records; the other
+public names are listed here.
+"""
+
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes as _ml_dtypes
+import numpy as _numpy
+
+from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
+from anabranch import datasets as datasets
+from anabranch import errors as errors
+from anabranch import ops as ops
+from anabranch.core.bind import scope as scope
+from anabranch.core.check import check as check
+from anabranch.core.config import config as config
+from anabranch.core.identity import structure_hash as structure_hash
+from anabranch.core.node import Node as Node
+from anabranch.core.op import NO_GRADIENT as NO_GRADIENT
+from anabranch.core.op import UNSUPPORTED as UNSUPPORTED
+from anabranch.core.op import Op as Op
+from anabranch.core.op import elementwise as elementwise
+from anabranch.core.registry import functions as _functions
+from anabranch.core.sample import at as at
+from anabranch.core.sample import sample as sample
+from anabranch.errors import AnabranchError as AnabranchError
+from anabranch.frontends.compiled import compile as compile
+from anabranch.frontends.eager import asarray as asarray
+from anabranch.frontends.eager import no_grad as no_grad
+from anabranch.frontends.eager import tensor as tensor
+from anabranch.frontends.manual import Graph as Graph
+from anabranch.frontends.recorded import graph as graph
+from anabranch.frontends.tensor import Tensor as Tensor
+from anabranch.frontends.trace import trace as trace
+from anabranch.frontends.transforms import grad as grad
+from anabranch.frontends.transforms import gradients as gradients
+from anabranch.frontends.transforms import jvp as jvp
+from anabranch.frontends.transforms import value_and_grad as value_and_grad
+from anabranch.frontends.transforms import vjp as vjp
+from anabranch.testing.gradients import check_gradients as check_gradients
+
+__version__ = _version("anabranch")
+
+bool_ = _numpy.bool_
+int32 = _numpy.int32
+int64 = _numpy.int64
+bfloat16 = _ml_dtypes.bfloat16
+float16 = _numpy.float16
+float32 = _numpy.float32
+float64 = _numpy.float64
+
+globals().update(_functions())
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...

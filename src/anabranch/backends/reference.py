@@ -1,0 +1,110 @@
+"""The reference backend: NumPy, node after node, and the judge of every other backend.
+
+A value is freed after its last reader, so the peak is what is alive at once, not the whole graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from anabranch.backends.base import Capabilities
+from anabranch.core.graph import Graph
+from anabranch.core.node import Literal, Node
+from anabranch.errors import AnabranchError
+
+
+class Instruction(NamedTuple):
+    """One node: where its inputs lie, where its outputs go, and what dies after it."""
+
+    ref: Callable[..., Any]
+    attrs: dict[str, Any]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    is_weak: bool
+    dies: tuple[int, ...]
+    node: Node
+
+
+class ReferenceExecutable:
+    """The instructions of a graph over numbered places that hold its values."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._initial: list[Any] = []  # what each place holds before a run
+        self._place_of: dict[tuple[int, int], int] = {}
+        logged = [node for node in graph.nodes if node.logs]
+        self._parameters = [self._new_place(node) for node in graph.parameters]
+        ops = []
+        for node in graph.order([*graph.outputs, *logged]):
+            if node.kind == "constant":
+                self._new_place(node, value=node.attrs["value"])
+            elif node.kind == "op":
+                ops.append((node, tuple(map(self._input, node.inputs)), self._new_places(node)))
+        self._outputs = [self._input(edge) for edge in graph.outputs]
+        self._program = self._instructions(ops)
+
+    def _instructions(self, ops: list[Any]) -> list[Instruction]:
+        """The ops in order, each with the places whose value nobody reads after it."""
+        stays = {i for i, value in enumerate(self._initial) if value is not None}
+        stays.update(self._outputs)
+        program = []
+        for node, inputs, outputs in reversed(ops):
+            dies = tuple(dict.fromkeys(p for p in (*inputs, *outputs) if p not in stays))
+            stays.update(dies)
+            program.append(
+                Instruction(
+                    node.op.ref, node.attrs, inputs, outputs, node.avals[0].weak, dies, node
+                )
+            )
+        return program[::-1]
+
+    def _new_place(self, node: Node, index: int = 0, value: Any = None) -> int:
+        place = self._place_of[node.id, index] = len(self._initial)
+        self._initial.append(value)
+        return place
+
+    def _new_places(self, node: Node) -> tuple[int, ...]:
+        return tuple(self._new_place(node, index) for index in range(len(node.avals)))
+
+    def _input(self, edge: Any) -> int:
+        if not isinstance(edge, Literal):
+            return self._place_of[edge.node.id, edge.index]
+        self._initial.append(edge.value)
+        return len(self._initial) - 1
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        env = self._initial.copy()
+        for place, value in zip(self._parameters, arguments, strict=True):
+            env[place] = value
+        # Infinities and NaN are values here; reports look for them, warnings do not help.
+        with np.errstate(all="ignore"):
+            for ref, attrs, inputs, outputs, is_weak, dies, node in self._program:
+                try:
+                    out = ref(*[env[i] for i in inputs], **attrs)
+                except AnabranchError as error:
+                    error.source = error.source or node.source
+                    raise
+                if is_weak:
+                    out = out.item() if hasattr(out, "item") else out
+                if len(outputs) == 1:
+                    env[outputs[0]] = out
+                else:
+                    for place, one in zip(outputs, out, strict=True):
+                        env[place] = one
+                for label, index in node.logs:
+                    print(f"{label} = {env[outputs[index]]}")
+                for place in dies:
+                    env[place] = None
+        return [env[place] for place in self._outputs]
+
+
+class ReferenceBackend:
+    """Runs every graph; its results are what other backends are compared with."""
+
+    name = "reference"
+    capabilities = Capabilities()
+
+    def compile(self, graph: Graph) -> ReferenceExecutable:
+        return ReferenceExecutable(graph)

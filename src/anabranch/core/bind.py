@@ -1,0 +1,168 @@
+"""The one door: every application of an op, in whatever front end, goes through `bind`.
+
+A value's type says which front end handles it; a trace that is running in this thread takes
+everything. Plain arrays outside a trace are computed at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from anabranch.core.aval import aval_of
+from anabranch.core.dtype import WEAK_DTYPES
+from anabranch.core.registry import lookup
+from anabranch.core.source import RawSource, capture, resolve
+from anabranch.errors import AnabranchError, ArgumentError
+
+if TYPE_CHECKING:
+    from anabranch.core.graph import Graph
+    from anabranch.core.node import Node
+    from anabranch.core.op import Op
+
+E = TypeVar("E", bound=AnabranchError)
+Apply = Callable[["Op", tuple[Any, ...], dict[str, Any]], Any]
+
+# Plain operands: what NumPy itself can compute with, no front end needed.
+NUMBERS = frozenset(WEAK_DTYPES)
+ARRAYS = (np.ndarray, np.generic)
+
+
+class State(threading.local):
+    """What this thread is doing: building which graph, recording or not, deriving which node."""
+
+    trace: Graph | None = None
+    recording: bool = True
+    transforms: int = 0
+    origin: tuple[Node, int] | None = None
+    scope: str = ""
+
+
+state = State()
+_frontends: dict[type, tuple[int, Apply]] = {}
+
+
+def register_frontend(operand: type, rank: int, apply: Apply) -> None:
+    """Let `apply` handle ops on this type of operand; the highest rank among the operands wins."""
+    _frontends[operand] = (rank, apply)
+
+
+def is_operand(value: Any) -> bool:
+    """Whether `value` can stand as an operand of an op."""
+    kind = type(value)
+    return kind in NUMBERS or kind in _frontends or isinstance(value, ARRAYS)
+
+
+def bind(op: Op | str, *args: Any, **attrs: Any) -> Any:
+    """Apply an op to operands: compute at once, record, or append a node, as the operands ask.
+
+    Raises:
+        ArgumentError: `[bad-operand]` for what is neither an array, a number nor one of the
+            library's values; `[unknown-op]` for a name that no record has.
+        ShapeError, DTypeError: what the op's own rules say.
+    """
+    record = lookup(op) if isinstance(op, str) else op
+    trace = state.trace
+    if trace is not None:
+        return trace.apply(record, args, attrs)
+    best = None
+    for arg in args:
+        found = _frontends.get(type(arg))
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
+    return compute(record, args, attrs) if best is None else best[1](record, args, attrs)
+
+
+def compute(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """The op on plain arrays and numbers, by its NumPy reference."""
+    if not any(isinstance(arg, ARRAYS) for arg in args):
+        args = tuple(np.asarray(a) if type(a) in NUMBERS else a for a in args)
+    try:
+        return op.ref(*args, **attrs)
+    except Exception as error:
+        raise explain_failure(op, args, attrs, error) from None
+
+
+def explain_failure(
+    op: Op, args: Sequence[Any], attrs: dict[str, Any], error: Exception
+) -> Exception:
+    """What to raise when a reference failed: the op's own rule speaks first, then NumPy."""
+    if isinstance(error, AnabranchError):
+        return located(error, args)
+    for arg in args:
+        if not is_operand(arg):
+            return bad_operand(op, arg)
+    try:
+        op.aval(*map(aval_of, args), **attrs)
+    except AnabranchError as better:
+        return located(better, args, op)
+    return error
+
+
+def bad_operand(op: Op, arg: Any) -> ArgumentError:
+    """The error for an operand of a foreign type."""
+    kind = type(arg).__name__
+    hint = "ab.tensor(...) makes a tensor of it" if kind in ("list", "tuple") else None
+    message = f"{op.name} cannot take a {kind} as operand"
+    return located(ArgumentError("bad-operand", message, hint=hint))
+
+
+def located(error: E, args: Sequence[Any] = (), op: Op | None = None) -> E:
+    """The error with the user's running line and its operands, where it does not name them yet."""
+    if error.source is None:
+        error.source = resolve(current_source())
+        error.facts = error.facts or tuple(describe(i, arg) for i, arg in enumerate(args))
+        error.details.setdefault("avals", tuple(map(aval_of, args)))
+        if op is not None and not error.sentence.startswith(op.name):
+            error.sentence = f"{op.name}: {error.sentence}"
+    return error
+
+
+def describe(position: int, value: Any) -> str:
+    """`images: f32[32,784]   parameter`: one operand as a fact of an error."""
+    name, role = getattr(value, "described", (None, "array"))
+    if type(value) in NUMBERS:
+        role = f"the number {value!r}"
+    return f"{name or f'operand {position}'}: {aval_of(value)}   {role}"
+
+
+def current_source() -> RawSource | None:
+    """The line a new node belongs to: the differentiated node's inside a derivative rule."""
+    origin = state.origin
+    return capture() if origin is None else origin[0].raw_source
+
+
+@contextmanager
+def deriving(node: Node, slot: int) -> Iterator[None]:
+    """Nodes made in the block belong to the derivative of `node` with respect to input `slot`."""
+    previous = state.origin
+    state.origin = (node, slot)
+    try:
+        yield
+    finally:
+        state.origin = previous
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Nodes made in the block carry this name in their scope path, below the enclosing ones.
+
+    Example:
+        >>> import anabranch as ab
+        >>> g = ab.Graph("demo")
+        >>> x = g.parameter("x", (2,), ab.float64)
+        >>> with ab.scope("encoder"):
+        ...     y = x + 1.0
+        >>> y.scope
+        'encoder'
+    """
+    previous = state.scope
+    state.scope = f"{previous}/{name}" if previous else name
+    try:
+        yield
+    finally:
+        state.scope = previous

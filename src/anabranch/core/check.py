@@ -1,0 +1,106 @@
+"""What a legal graph is: one rule below another, run after each pass in tests.
+
+A rule yields a sentence for each fault it finds. `check` raises with all of them and the listing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from anabranch.core.aval import aval_of
+from anabranch.core.graph import Graph
+from anabranch.core.leaves import CONSTANT, PARAMETER
+from anabranch.core.node import Literal
+from anabranch.errors import InternalError
+
+Faults = Iterator[str]
+
+
+def check(graph: Graph) -> None:
+    """Raise InternalError `[illegal-graph]` when the graph breaks a rule."""
+    faults = [fault for rule in RULES for fault in rule(graph)]
+    if faults:
+        raise InternalError(
+            "illegal-graph", f"{'; '.join(faults[:5])}\n\n{graph}", faults=tuple(faults)
+        )
+
+
+def ids_are_positions(graph: Graph) -> Faults:
+    for position, node in enumerate(graph.nodes):
+        if node.id != position:
+            yield f"node at position {position} has id {node.id}"
+
+
+def nodes_know_their_graph(graph: Graph) -> Faults:
+    for node in graph.nodes:
+        if node.graph is not graph:
+            yield f"{node.ref} belongs to another graph"
+
+
+def inputs_come_before(graph: Graph) -> Faults:
+    # Ids that rise along every edge are also the proof that there is no cycle.
+    for node in graph.nodes:
+        for slot, edge in enumerate(node.inputs):
+            if isinstance(edge, Literal):
+                continue
+            source = edge.node
+            if not source.id < node.id or graph.nodes[source.id] is not source:
+                yield f"input {slot} of {node.ref} is not an earlier node of this graph"
+            elif not 0 <= edge.index < len(source.avals):
+                yield f"input {slot} of {node.ref} is an output that {source.ref} does not have"
+
+
+def links_agree(graph: Graph) -> Faults:
+    forward = Counter(
+        (edge.node.id, node.id, slot)
+        for node in graph.nodes
+        for slot, edge in enumerate(node.inputs)
+        if not isinstance(edge, Literal)
+    )
+    backward = Counter(
+        (node.id, user.id, slot) for node in graph.nodes for user, slot in graph.consumers(node)
+    )
+    for edge in (forward - backward) + (backward - forward):
+        yield f"the edge {edge} is known to one of its ends only"
+
+
+def avals_follow_the_rule(graph: Graph) -> Faults:
+    for node in graph.nodes:
+        if node.op is PARAMETER:
+            continue
+        inferred = node.op.aval(*(edge.aval for edge in node.inputs), **node.attrs)
+        if (inferred if isinstance(inferred, tuple) else (inferred,)) != node.avals:
+            yield f"{node.ref} is {node.avals}, but its op infers {inferred}"
+
+
+def parameters_are_listed(graph: Graph) -> Faults:
+    found = [node for node in graph.nodes if node.op is PARAMETER]
+    if sorted(p.id for p in graph.parameters) != [node.id for node in found]:
+        yield "the list of parameters is not the parameter nodes"
+
+
+def constants_are_frozen(graph: Graph) -> Faults:
+    for node in graph.nodes:
+        if node.op is CONSTANT:
+            value = node.attrs["value"]
+            if value.flags.writeable or aval_of(value) != node.avals[0]:
+                yield f"the constant {node.ref} can change"
+
+
+def outputs_belong(graph: Graph) -> Faults:
+    for edge in graph.outputs:
+        if edge.node.graph is not graph or not 0 <= edge.index < len(edge.node.avals):
+            yield f"the output {edge!r} is not of this graph"
+
+
+RULES = (
+    ids_are_positions,
+    nodes_know_their_graph,
+    inputs_come_before,
+    links_agree,
+    avals_follow_the_rule,
+    parameters_are_listed,
+    constants_are_frozen,
+    outputs_belong,
+)

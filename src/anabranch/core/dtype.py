@@ -1,0 +1,89 @@
+"""Dtypes: their short names, which of them have derivatives, and promotion with weak scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from anabranch.errors import DTypeError
+
+DType = np.dtype[Any]
+
+_SHORT = {
+    np.dtype(long): short
+    for long, short in {
+        np.bool_: "bool",
+        np.int8: "i8",
+        np.int16: "i16",
+        np.int32: "i32",
+        np.int64: "i64",
+        np.uint8: "u8",
+        np.uint16: "u16",
+        np.uint32: "u32",
+        np.uint64: "u64",
+        np.float16: "f16",
+        ml_dtypes.bfloat16: "bf16",
+        np.float32: "f32",
+        np.float64: "f64",
+        np.complex64: "c64",
+        np.complex128: "c128",
+    }.items()
+}
+FLOATS = frozenset(np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
+# What a Python number becomes when nothing stronger decides; also its rank among weak scalars.
+WEAK_DTYPES: dict[type, DType] = {
+    bool: np.dtype(np.bool_),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float64),
+    complex: np.dtype(np.complex128),
+}
+_WEAK_EXAMPLES: dict[DType, Any] = {
+    np.dtype(np.bool_): False,
+    np.dtype(np.int64): 0,
+    np.dtype(np.float64): 0.0,
+    np.dtype(np.complex128): 0j,
+}
+
+
+def short_name(dtype: DType) -> str:
+    """`f64`, `i32`, `bool`: how types are written in listings and errors."""
+    return _SHORT.get(dtype, dtype.name)
+
+
+def is_supported(dtype: DType) -> bool:
+    """Whether values of this dtype can stand in a graph (object and string arrays cannot)."""
+    return dtype in _SHORT
+
+
+def checked(dtype: DType) -> DType:
+    """The dtype itself.
+
+    Raises:
+        DTypeError: `[unsupported-dtype]` for strings, objects, dates and other foreign dtypes.
+    """
+    if not is_supported(dtype):
+        raise DTypeError(
+            "unsupported-dtype",
+            f"values of dtype {dtype.name} cannot stand in a graph",
+            hint="floats, integers, bool and complex numbers can",
+        )
+    return dtype
+
+
+def is_floating(dtype: DType) -> bool:
+    """Whether values of this dtype have tangents."""
+    return dtype in FLOATS
+
+
+def promote(types: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
+    """NumPy 2 promotion of (dtype, weak) pairs; the result is weak only if all of them are."""
+    pairs = list(types)
+    if len(pairs) == 1:
+        return pairs[0]
+    if all(weak for _, weak in pairs):
+        ranked = list(_WEAK_EXAMPLES)
+        return max((dtype for dtype, _ in pairs), key=ranked.index), True
+    return np.result_type(*(_WEAK_EXAMPLES[d] if weak else d for d, weak in pairs)), False

@@ -1,0 +1,275 @@
+"""The record of one operation: everything the system knows about it stands in one place."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from anabranch.core.aval import Aval, aval
+from anabranch.core.bind import bind
+from anabranch.core.dtype import FLOATS, WEAK_DTYPES, DType, promote
+from anabranch.core.registry import lookup, register, register_function
+from anabranch.core.sample import SIGNED, Domain, Sample, elementwise_samples
+from anabranch.errors import DTypeError, ShapeError, boundary
+
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class NoGradient:
+    """The path ends here: the output does not depend smoothly on this input."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """A rule that does not exist, with the reason; it raises only when it is needed."""
+
+    reason: str
+
+
+NO_GRADIENT: Final = NoGradient("the output does not depend smoothly on this input")
+
+
+def UNSUPPORTED(reason: str) -> Unsupported:  # noqa: N802  # reads as a constant in a record
+    """State in a record that a rule is missing, and why."""
+    return Unsupported(reason)
+
+
+_NOT_WRITTEN: Final = Unsupported("no such rule is written yet")
+Slot = Rule | NoGradient | Unsupported
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One kind of operation.
+
+    Fields:
+        name: how listings, errors and `bind` call it; NumPy's name where NumPy has one.
+        aval: `(*input avals, **attrs) -> Aval | tuple[Aval, ...]`, raising on what cannot be.
+        ref: `(*arrays, **attrs) -> array | tuple`, the NumPy reference.
+        doc: one sentence and, if needed, more.
+        samples: inputs that every generic test tries.
+        partials: for elementwise ops, one `(y, *xs, **attrs)` per input: the local derivative.
+            A Python number stands for a constant partial, 1 passes the cotangent through, and a
+            bool (or an array of them) keeps or drops it.
+        vjp: for the others, one `(ct, y, *xs, **attrs)` per input giving its cotangent. With
+            several outputs `ct` and `y` are tuples.
+        common: `(ct, y, *xs, **attrs)`, run once and handed to each vjp rule as `common=`.
+        linear: the inputs in which the op is linear, each with the others held fixed; there the
+            tangent rule is the op itself.
+        jvp: one `(t, y, *xs, **attrs)` per input giving its part of the output's tangent. Where
+            neither this nor `linear` speaks, the vjp rule is transposed.
+        call: the public function with NumPy's arguments; by default the inputs in order.
+        scalar, lower: native code of one element, or of the whole op.
+        lowerings: rules of other backends by backend name.
+        batch: the rule that maps the op over a new axis.
+        arity: the number of inputs, where the rules do not tell it.
+        elementwise: whether inputs broadcast; then the walks sum cotangents back to their shapes.
+        selects: whether partials are shares of a choice, a bool mask or 0, 1/2 and 1: a share
+            that is exactly 0 then drops the cotangent, whatever it is.
+        is_flat: (not given) whether no input has a gradient.
+
+    Derivative fields hold a rule per input, `NO_GRADIENT` or `UNSUPPORTED(why)`; one of the
+    latter two alone speaks for all inputs.
+    """
+
+    name: str
+    aval: Rule
+    ref: Rule
+    doc: str
+    samples: tuple[Sample, ...] = ()
+    partials: tuple[Slot, ...] | NoGradient | Unsupported | None = None
+    vjp: tuple[Slot, ...] | NoGradient | Unsupported | None = None
+    common: Rule | None = None
+    linear: tuple[int, ...] = ()
+    jvp: tuple[Slot | None, ...] | None = None
+    call: Rule | None = None
+    scalar: Slot = _NOT_WRITTEN
+    lower: Slot = _NOT_WRITTEN
+    lowerings: Mapping[str, Slot] = field(default_factory=dict)
+    batch: Slot = _NOT_WRITTEN
+    arity: int | None = None
+    elementwise: bool = False
+
+    selects: bool = False
+
+    is_flat: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        register(self)
+        object.__setattr__(self, "is_flat", isinstance(self.partials or self.vjp, NoGradient))
+        if self.arity != 0:
+            register_function(self.name, _public(self))
+
+    def gradient(self, slot: int) -> Slot:
+        """The rule that sends a cotangent to this input: a partial, a vjp, or why there is none."""
+        rules = self.partials if self.partials is not None else self.vjp
+        if rules is None:
+            return _NOT_WRITTEN
+        return rules if isinstance(rules, NoGradient | Unsupported) else rules[slot]
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs the op takes (for `arity=None`, as many as it has rules)."""
+        for rules in (self.partials, self.vjp):
+            if isinstance(rules, tuple):
+                return len(rules)
+        return 1 if self.arity is None else self.arity
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        return bind(self, *args, **attrs) if self.call is None else self.call(*args, **attrs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return lookup, (self.name,)
+
+
+def _public(op: Op) -> Rule:
+    """The function users call: the op with NumPy's arguments, named and documented."""
+    if op.call is None:
+        names = "xyzuvw"[: op.inputs]
+        parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names]
+
+        def function(*args: Any, **attrs: Any) -> Any:
+            return bind(op, *args, **attrs)
+
+        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    else:
+        call = op.call
+
+        @functools.wraps(call)
+        def function(*args: Any, **attrs: Any) -> Any:
+            return call(*args, **attrs)
+
+    function.__name__ = function.__qualname__ = op.name
+    function.__doc__ = op.doc
+    function.__module__ = "anabranch"
+    return boundary(function)
+
+
+def elementwise(
+    name: str,
+    ref: Rule,
+    *,
+    partials: tuple[Slot, ...] | NoGradient | Unsupported | None = None,
+    vjp: tuple[Slot, ...] | None = None,
+    jvp: tuple[Slot | None, ...] | None = None,
+    doc: str,
+    aval: Rule | None = None,
+    arity: int | None = None,
+    result: str = "same",
+    domain: Domain | tuple[Domain, ...] = SIGNED,
+    kinds: tuple[str, ...] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    samples: tuple[Sample, ...] = (),
+    **fields: Any,
+) -> Op:
+    """The record of an op that works on each element, inputs broadcast against one another.
+
+    `result` is the output's dtype: `"same"` (the inputs' promoted), `"arithmetic"` (the same, but
+    no bools), `"float"` (integers become floats as in NumPy), `"quotient"` (integers become
+    float64) or `"bool"`. Samples of all shape relations are made from `domain` (one, or one per
+    input), `kinds` and `attrs`; `samples` adds the golden and special points.
+    """
+    rules = partials if isinstance(partials, tuple) else vjp
+    count = len(rules) if isinstance(rules, tuple) else arity or 1
+    domains = domain if isinstance(domain[0], tuple) else (domain,) * count
+    drawn = elementwise_samples(count, domains, kinds or ("float",) * count)
+    if attrs:
+        drawn = [Sample(one.inputs, dict(attrs)) for one in drawn]
+    return Op(
+        name,
+        aval=aval or _ELEMENTWISE_AVALS[result],
+        ref=ref,
+        doc=doc,
+        samples=(*samples, *drawn),
+        partials=partials if vjp is None else None,
+        vjp=vjp,
+        jvp=jvp,
+        arity=count,
+        elementwise=True,
+        **fields,
+    )
+
+
+def broadcast_shapes(*avals: Aval) -> tuple[int, ...]:
+    """The common shape of NumPy broadcasting.
+
+    Raises:
+        ShapeError: `[shape-mismatch]` when two lengths differ and neither is 1.
+    """
+    shapes = [a.shape for a in avals]
+    result = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for axis, length in enumerate(reversed(shape), 1):
+            if result[-axis] == 1:
+                result[-axis] = length
+            elif length not in (1, result[-axis]):
+                written = " and ".join(str(s) for s in shapes)
+                raise ShapeError(
+                    "shape-mismatch",
+                    f"shapes {written} do not broadcast: "
+                    f"axis {-axis} has lengths {result[-axis]} and {length}",
+                )
+    return tuple(result)
+
+
+def _same(*avals: Aval, **_: Any) -> Aval:
+    shape = broadcast_shapes(*avals)
+    dtype, weak = promote((a.dtype, a.weak) for a in avals)
+    return aval(shape, dtype, weak and shape == ())
+
+
+def _quotient(*avals: Aval, **_: Any) -> Aval:
+    same = _same(*avals)
+    if same.dtype in FLOATS or same.dtype.kind == "c":
+        return same
+    return aval(same.shape, WEAK_DTYPES[float], same.weak)
+
+
+def _float(*avals: Aval, **_: Any) -> Aval:
+    same = _same(*avals)
+    if same.dtype in FLOATS or same.dtype.kind == "c":
+        return same
+    return aval(same.shape, WEAK_DTYPES[float] if same.weak else float_for(same.dtype), same.weak)
+
+
+def _bool(*avals: Aval, **_: Any) -> Aval:
+    return aval(broadcast_shapes(*avals), WEAK_DTYPES[bool])
+
+
+def _arithmetic(*avals: Aval, **_: Any) -> Aval:
+    same = _same(*avals)
+    if same.dtype == WEAK_DTYPES[bool]:
+        raise DTypeError(
+            "bool-arithmetic",
+            "bool values have no such arithmetic",
+            hint="x.astype(int) counts them, ab.where selects by them",
+        )
+    return same
+
+
+def float_for(dtype: DType) -> DType:
+    """The dtype NumPy's float functions compute in for integers and bools of this dtype."""
+    if dtype.itemsize == 1:
+        return _FLOAT16
+    if dtype.itemsize == 2 and dtype.kind in "iu":
+        return _FLOAT32
+    return WEAK_DTYPES[float]
+
+
+_FLOAT16, _FLOAT32 = (d for d in sorted(FLOATS, key=str) if d.name in ("float16", "float32"))
+_ELEMENTWISE_AVALS: dict[str, Rule] = {
+    "same": _same,
+    "float": _float,
+    "quotient": _quotient,
+    "bool": _bool,
+    "arithmetic": _arithmetic,
+}

@@ -1,0 +1,136 @@
+"""Arithmetic, indexing and methods of values, each an op named by its string.
+
+Eager tensors and graph nodes share this class; a test compares the names with the registry.
+Reflected forms exist so that numbers and arrays may stand on the left; NumPy steps back for them
+because of `__array_ufunc__ = None`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.bind import bind, is_operand
+from anabranch.core.registry import function
+from anabranch.errors import AnabranchError, trim
+
+Method = Callable[..., Any]
+
+
+def _unless_foreign(error: AnabranchError, other: Any) -> Any:
+    # A foreign class may know how to combine with us: only what we claim to know raises here.
+    if is_operand(other) or isinstance(other, list | tuple):
+        raise trim(error) from error.__cause__
+    return NotImplemented
+
+
+def _binary(name: str) -> Method:
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return bind(name, self, other)
+        except AnabranchError as error:
+            return _unless_foreign(error, other)
+
+    return method
+
+
+def _reflected(name: str) -> Method:
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return bind(name, other, self)
+        except AnabranchError as error:
+            return _unless_foreign(error, other)
+
+    return method
+
+
+def _call(name: str) -> Method:
+    """A method that is the public function of this name with the value as first argument."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(name)(self, *args, **kwargs)
+        except AnabranchError as error:
+            raise trim(error) from error.__cause__
+
+    return method
+
+
+class Operators:
+    """Operators and methods over `bind`; the value itself is whatever the subclass is."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
+
+    __add__ = _binary("add")
+    __radd__ = _reflected("add")
+    __sub__ = _binary("subtract")
+    __rsub__ = _reflected("subtract")
+    __mul__ = _binary("multiply")
+    __rmul__ = _reflected("multiply")
+    __truediv__ = _binary("divide")
+    __rtruediv__ = _reflected("divide")
+    __matmul__ = _binary("matmul")
+    __rmatmul__ = _reflected("matmul")
+    __lt__ = _binary("less")
+    __le__ = _binary("less_equal")
+    __gt__ = _binary("greater")
+    __ge__ = _binary("greater_equal")
+    __eq__ = _binary("equal")
+    __ne__ = _binary("not_equal")
+    __neg__ = _call("negative")
+    __abs__ = _call("absolute")
+    __pow__ = _call("power")
+    __getitem__ = _call("slice")
+
+    sum = _call("sum")
+    mean = _call("mean")
+    max = _call("max")
+    reshape = _call("reshape")
+    transpose = _call("permute")
+    astype = _call("astype")
+    take = _call("take")
+
+    def __rpow__(self, other: Any) -> Any:
+        return _call("power")(other, self) if is_operand(other) else NotImplemented
+
+    def __pos__(self) -> Any:
+        return self
+
+    @property
+    def T(self) -> Any:  # noqa: N802  # NumPy's name
+        """The value with its axes reversed."""
+        return self.transpose()
+
+    @property
+    def aval(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.aval.dtype  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self.aval.size  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a value with shape ()")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.shape:
+            raise TypeError("iteration over a value with shape ()")
+        return (self[i] for i in range(self.shape[0]))

@@ -1,0 +1,104 @@
+"""Where the user wrote it: kept raw while graphs are built, resolved only to be printed."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+from anabranch.errors import is_library_file
+
+
+class RawSource(NamedTuple):
+    """A code object and the offset of the instruction that was running in it."""
+
+    code: CodeType
+    offset: int
+
+
+class _LibraryFiles(dict[str, bool]):
+    """Remembers for each file name whether it belongs to the library."""
+
+    def __missing__(self, filename: str) -> bool:
+        answer = self[filename] = is_library_file(filename)
+        return answer
+
+
+_is_library = _LibraryFiles()
+_make = tuple.__new__
+
+
+def capture() -> RawSource | None:
+    """The innermost running line that is not the library's own; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not _is_library[code.co_filename]:
+            return _make(RawSource, (code, frame.f_lasti))
+        frame = frame.f_back
+    return None
+
+
+@dataclass(frozen=True)
+class Source:
+    """One resolved source position: file, line, columns and the function it stands in."""
+
+    raw: RawSource
+
+    @cached_property
+    def _position(self) -> tuple[int, int, int]:
+        code, offset = self.raw
+        found = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
+        line, end_line, start, end = found
+        if line is None:
+            return code.co_firstlineno, 0, 0
+        if start is None or end is None or end_line != line:
+            return line, 0, 0
+        text = linecache.getline(self.file, line)
+        # Columns count UTF-8 bytes; what is underlined is counted in characters.
+        data = text.encode()
+        return line, len(data[:start].decode()), len(data[:end].decode())
+
+    @property
+    def file(self) -> str:
+        return self.raw.code.co_filename
+
+    @property
+    def line(self) -> int:
+        return self._position[0]
+
+    @property
+    def function(self) -> str:
+        return self.raw.code.co_qualname
+
+    @property
+    def text(self) -> str:
+        """The source line, stripped; empty when the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{self.line}"
+
+    def block(self) -> str:
+        """File, line and function, then the line itself with its expression underlined."""
+        where = "" if self.function == "<module>" else f", in {self.function}"
+        head = f"  {self}{where}"
+        raw = linecache.getline(self.file, self.line).rstrip()
+        if not raw:
+            return head
+        _, start, end = self._position
+        indent = len(raw) - len(raw.lstrip())
+        number = str(self.line).rjust(6)
+        body = f"{head}\n{number} | {raw[indent:]}"
+        if end > start >= indent:
+            body += f"\n{' ' * 6} | {' ' * (start - indent)}{'^' * (end - start)}"
+        return body
+
+
+def resolve(raw: RawSource | None) -> Source | None:
+    """The printable form of a raw source; None stays None."""
+    return None if raw is None else Source(raw)

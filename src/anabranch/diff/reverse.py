@@ -1,0 +1,75 @@
+"""Reverse mode: cotangents pushed from later nodes to earlier ones.
+
+The invariant: when a node is reached, every node that uses it has already delivered, because ids
+rise along edges and the walk counts them down. A node is visited once; each of its edges delivers
+once, also when two edges join the same two nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anabranch.core.bind import state
+from anabranch.core.node import Literal, Node
+from anabranch.diff.region import Key, Step, key_of
+from anabranch.diff.rules import pulled_back
+from anabranch.ops.layout import broadcast_to
+
+Observer = Callable[[Node, int, Any], object]
+
+
+def reverse(
+    steps: Sequence[Step],
+    cts: dict[Key, Any],
+    wanted: set[int],
+    observer: Observer | None = None,
+) -> dict[Key, Any]:
+    """Walk the steps backward from the cotangents in `cts`, which is filled and returned.
+
+    Args:
+        steps: applied ops in topological order.
+        cts: cotangents of the outputs by edge key.
+        wanted: ids of nodes that lead to what is differentiated; other edges get nothing.
+        observer: called with (node, input slot, contribution) for each contribution, in order.
+
+    A key that is missing at the end is a structural zero: no path led there.
+    """
+    before = state.origin
+    try:
+        for node, y, xs in reversed(steps):
+            ct = cts.get(node.id) if len(node.avals) == 1 else _all_cts(node, y, cts)
+            if ct is None:
+                continue
+            state.origin = (node, 0)
+            common = node.op.common(ct, y, *xs, **node.attrs) if node.op.common else None
+            for slot, edge in enumerate(node.inputs):
+                if isinstance(edge, Literal) or edge.node.id not in wanted:
+                    continue
+                if not edge.aval.is_floating:
+                    continue
+                state.origin = (node, slot)
+                part = pulled_back(node, slot, ct, y, xs, common)
+                if part is None:
+                    continue
+                if observer is not None:
+                    observer(node, slot, part)
+                key = key_of(edge)
+                arrived = cts.get(key)
+                cts[key] = part if arrived is None else arrived + part
+    finally:
+        state.origin = before
+    return cts
+
+
+def _all_cts(node: Node, ys: Sequence[Any], cts: dict[Key, Any]) -> tuple[Any, ...] | None:
+    """The cotangents of a node with several outputs, zeros where none arrived."""
+    found = [cts.get(key_of(output)) for output in node.outputs]
+    if all(ct is None for ct in found):
+        return None
+    return tuple(zeros_like(y) if ct is None else ct for y, ct in zip(ys, found, strict=True))
+
+
+def zeros_like(value: Any) -> Any:
+    """Zeros in the shape and dtype of a value of any front end."""
+    return broadcast_to(value.dtype.type(0), value.shape)

@@ -1,0 +1,1 @@
+"""Three ways to build, three small front ends behind `core.bind`: eager, traced and by hand."""

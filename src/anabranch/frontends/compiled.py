@@ -1,0 +1,267 @@
+"""`ab.compile`: trace a function once for each signature, then run the compiled graph."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import Aval
+from anabranch.core.bind import NUMBERS, located, state
+from anabranch.core.config import options
+from anabranch.core.graph import Graph
+from anabranch.core.identity import value_key
+from anabranch.core.node import Edge
+from anabranch.core.replay import replay
+from anabranch.errors import ArgumentError, boundary
+from anabranch.frontends.containers import flatten
+from anabranch.frontends.execution import Passes, Program
+from anabranch.frontends.tensor import Tensor, make_tensor
+from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
+
+_CACHE_SIZE = 128
+_MANY_COMPILES = 8
+Key = tuple[Any, ...]
+
+
+class CompiledFunction:
+    """A function that runs as a compiled graph; made by `ab.compile`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        backend: str,
+        passes: Passes,
+        static: Iterable[str | int],
+        verbose: bool,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.backend = backend
+        self.passes = passes
+        self.name = getattr(function, "__name__", type(function).__name__)
+        self._static = tuple(static)
+        self._verbose = verbose
+        self._cache: OrderedDict[Key, tuple[Trace, Program]] = OrderedDict()
+        self._reasons: list[str] = []
+        self._last_key: Key | None = None
+        self._warned = False
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    @boundary
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        leaves, structure = self._leaves(args, kwargs)
+        if state.trace is not None or any(isinstance(leaf, Edge) for leaf in leaves):
+            return self.function(*args, **kwargs)  # inside another graph it is part of that graph
+        trace, program = self._compiled(leaves, structure)
+        values = [v for v in leaves if not isinstance(leaf_aval(v), Static)] + trace.captured
+        gives_tensors = any(type(v) is Tensor for v in leaves)
+        tracked = any(type(v) is Tensor and v.is_tracked for v in values)
+        if state.recording and tracked and (gives_tensors or state.transforms):
+            return trace.result(replay(trace.graph, values) if trace.graph.outputs else [])
+        results = program.run([_plain(v) for v in values]) if trace.graph.outputs else []
+        if gives_tensors:
+            results = [make_tensor(out) for out in results]
+        return trace.result(results)
+
+    def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+        if self._static:
+            names = _positional_names(self.function)
+            args = [
+                Static(a)
+                if i in self._static or (i < len(names) and names[i] in self._static)
+                else a
+                for i, a in enumerate(args)
+            ]
+            kwargs = {k: Static(v) if k in self._static else v for k, v in kwargs.items()}
+        return flatten((tuple(args), kwargs))
+
+    def _compiled(self, leaves: list[Any], structure: Any) -> tuple[Trace, Program]:
+        key = self._key(leaves, structure)
+        found = self._cache.get(key)
+        if found is not None:
+            rebound = [guard.label for guard in found[0].guards if not guard.is_same]
+            if not rebound:
+                self._cache.move_to_end(key)
+                return found
+            self._note(f"{', '.join(dict.fromkeys(rebound))} was bound to another array")
+        else:
+            self._note(self._reason(key))
+        log = self._print if self._verbose else lambda _: None
+        avals = [leaf_aval(leaf) for leaf in leaves]
+        trace = trace_function(
+            self.function, avals, structure, name=self.name, backend=self.backend, log=log
+        )
+        program = Program(trace.graph, self.backend, self.passes)
+        log(f"5 compiled by {self.backend}")
+        self._cache[key] = trace, program
+        self._last_key = key
+        if len(self._cache) > _CACHE_SIZE:
+            self._cache.popitem(last=False)
+        return trace, program
+
+    def _key(self, leaves: list[Any], structure: Any) -> Key:
+        return (options(), structure, *map(_leaf_key, leaves))
+
+    def _reason(self, key: Key) -> str:
+        """Why no compiled graph fits, told against the last one that was made."""
+        if self._last_key is None:
+            return "first call"
+        if self._last_key[1] != key[1]:
+            return "the containers or the number of arguments changed"
+        if self._last_key[0] != key[0]:
+            return "the options changed"
+        return (
+            "; ".join(
+                f"argument {i}: {_shown(old)} became {_shown(new)}"
+                for i, (old, new) in enumerate(zip(self._last_key[2:], key[2:], strict=True))
+                if old != new
+            )
+            or "an earlier one was dropped from the cache"
+        )
+
+    def _note(self, reason: str) -> None:
+        self._reasons.append(reason)
+        if len(self._reasons) > _MANY_COMPILES and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self.name} was compiled {len(self._reasons)} times, last because {reason}",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+
+    def _print(self, line: str) -> None:
+        print(f"{self.name}: {line}")
+
+    @boundary
+    def trace(self, *args: Any, **kwargs: Any) -> Trace:
+        """What tracing for these arguments found: the graph as built, captures and constants."""
+        return self._compiled(*self._leaves(args, kwargs))[0]
+
+    @boundary
+    def program(self, *args: Any, **kwargs: Any) -> Program:
+        """The compiled graph for these arguments: as built, optimised, and the passes' reports."""
+        return self._compiled(*self._leaves(args, kwargs))[1]
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The optimised graph for these arguments."""
+        return self.program(*args, **kwargs).optimised
+
+    def explain_compiles(self) -> str:
+        """Why each compile happened, and what each compiled graph holds on to."""
+        lines = [f"{self.name}: {len(self._reasons)} compiles"]
+        lines += [f"  {i}: {reason}" for i, reason in enumerate(self._reasons, 1)]
+        for trace, _ in self._cache.values():
+            held = [
+                str(p.name)
+                for p in trace.graph.parameters[len(trace.graph.parameters) - len(trace.captured) :]
+            ]
+            lines += [f"  reads {name} at each call" for name in held]
+            lines += [f"  constant {line}" for line in trace.constants]
+            lines += [f"  fixed number {k} = {v!r}" for k, v in trace.baked.items()]
+        return "\n".join(dict.fromkeys(lines))
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.name}, {len(self._cache)} signatures>"
+
+
+def _leaf_key(leaf: Any) -> Any:
+    kind = leaf_aval(leaf)
+    if isinstance(kind, Aval):
+        return kind
+    value = kind.value
+    if callable(value) or value_key(value).startswith(f"{type(value).__name__}:<"):
+        return _Same(value)
+    return type(value), value_key(value)
+
+
+class _Same:
+    """A key that holds on to an object and equals only itself."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def _shown(key: Any) -> str:
+    if isinstance(key, Aval):
+        return f"{key} number" if key.weak else str(key)
+    return str(key[1]) if isinstance(key, tuple) else repr(key)
+
+
+def _plain(value: Any) -> Any:
+    """An argument as the executable takes it: C order, no tensor; weak numbers stay Python's."""
+    if type(value) is Tensor:
+        value = value.value
+    return value if type(value) in NUMBERS else np.asarray(value, order="C")[()]
+
+
+def _positional_names(function: Callable[..., Any]) -> list[str]:
+    return [
+        p.name
+        for p in inspect.signature(function).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+
+
+def compile(
+    f: Callable[..., Any] | None = None,
+    *,
+    backend: str = "reference",
+    passes: Passes = None,
+    static: str | int | Iterable[str | int] = (),
+    verbose: bool = False,
+) -> Any:
+    """Make a function run as a compiled graph, traced once for each signature.
+
+    A signature is the containers, shapes and dtypes of array and number arguments (numbers by type
+    only, never by value) and the values of static ones: strings, callables and what `static`
+    names. Arrays and tensors that `f` captures are read anew at each call; Python numbers it
+    captures are fixed by the trace. Inside another trace it becomes part of that graph. It can be
+    differentiated, and what it compiles can contain derivatives.
+
+    Args:
+        f: the function; without it, a decorator is returned.
+        backend: `"reference"`.
+        passes: names of passes or pass functions in order; `()` runs the graph as built.
+        static: names or positions of arguments that are part of the program.
+        verbose: print the five steps of each trace.
+
+    Raises:
+        TraceError: `[traced-bool]` for an `if` on a value, and others, while tracing.
+
+    Example:
+        >>> import anabranch as ab, numpy as np
+        >>> @ab.compile
+        ... def norm2(x):
+        ...     return (x * x).sum()
+        >>> float(norm2(np.array([3.0, 4.0])))
+        25.0
+        >>> print(norm2.explain_compiles())
+        norm2: 1 compiles
+          1: first call
+    """
+    names = (static,) if isinstance(static, str | int) else tuple(static)
+
+    def decorate(function: Callable[..., Any]) -> CompiledFunction:
+        if not callable(function):
+            raise located(ArgumentError("bad-argument", "ab.compile needs a function"))
+        return CompiledFunction(function, backend, passes, names, verbose)
+
+    return decorate if f is None else decorate(f)

@@ -1,0 +1,135 @@
+"""Eager work: compute now, and record what a derivative may need; and the makers of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import aval
+from anabranch.core.bind import (
+    NUMBERS,
+    current_source,
+    explain_failure,
+    register_frontend,
+    state,
+)
+from anabranch.core.dtype import FLOATS, checked
+from anabranch.core.node import Literal, make_node
+from anabranch.core.op import Op
+from anabranch.frontends.tensor import Tensor, float_array, make_tensor, next_id
+
+
+def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """The eager side of `bind`: compute now, and record if an operand's history matters."""
+    values = [arg._data if type(arg) is Tensor else arg for arg in args]
+    try:
+        out = op.ref(*values, **attrs)
+    except Exception as error:
+        raise explain_failure(op, args, attrs, error) from None
+    if state.recording:
+        for arg in args:
+            if type(arg) is Tensor and arg._tracked:
+                return _record(op, args, attrs, out)
+    return tuple(map(make_tensor, out)) if type(out) is tuple else make_tensor(out)
+
+
+def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
+    inputs = tuple([_edge(arg) for arg in args])
+    smooth = not op.is_flat and any(type(e) is Tensor and e._requires_grad for e in inputs)
+    outs = out if type(out) is tuple else (out,)
+    avals = tuple([aval(one.shape, one.dtype) for one in outs])
+    node = make_node(
+        op,
+        inputs,
+        attrs,
+        avals,
+        next_id(),
+        current_source(),
+        None,
+        None,
+        state.scope,
+        state.origin,
+    )
+    if outs is not out:
+        return make_tensor(out, node, requires_grad=smooth and out.dtype in FLOATS)
+    return tuple(
+        make_tensor(one, node, i, outs, smooth and one.dtype in FLOATS)
+        for i, one in enumerate(outs)
+    )
+
+
+def _edge(arg: Any) -> Any:
+    """An operand as an input of a recorded node; a leaf gets its node, hence its id, first."""
+    if type(arg) is Tensor:
+        if arg._node is None:
+            arg.node  # noqa: B018  # made at first use
+        return arg
+    if type(arg) in NUMBERS or isinstance(arg, np.generic):
+        return Literal(arg)
+    constant = make_tensor(arg, requires_grad=False)
+    constant.node  # noqa: B018
+    return constant
+
+
+register_frontend(Tensor, 1, apply)
+
+
+def tensor(
+    data: Any, dtype: Any = None, *, requires_grad: bool = False, name: str | None = None
+) -> Tensor:
+    """A tensor with a copy of `data`.
+
+    Args:
+        data: a number, a nested list, an array or a tensor.
+        dtype: float64 by default for numbers, lists and integer arrays; a floating, bool or
+            complex array keeps its dtype.
+        requires_grad: whether `backward` brings a gradient here; floats only.
+        name: what listings, stories and errors call it.
+
+    Raises:
+        DTypeError: `[integer-gradient]` or `[unsupported-dtype]`.
+
+    Example:
+        >>> import anabranch as ab
+        >>> ab.tensor([1, 2], name="x")
+        tensor([1., 2.], name='x')
+    """
+    return Tensor(float_array(data, dtype), requires_grad, name)
+
+
+def asarray(data: Any, dtype: Any = None) -> Tensor:
+    """A tensor as the array API standard makes it: integers stay integers.
+
+    Example:
+        >>> import anabranch as ab
+        >>> ab.asarray([1, 2]).dtype
+        dtype('int64')
+    """
+    if isinstance(data, Tensor):
+        data = data._data
+    array = np.array(data, dtype, order="C")
+    checked(array.dtype)
+    return make_tensor(array)
+
+
+@contextmanager
+def no_grad() -> Iterator[None]:
+    """Record nothing in the block, in this thread.
+
+    Example:
+        >>> import anabranch as ab
+        >>> x = ab.tensor(2.0, requires_grad=True)
+        >>> with ab.no_grad():
+        ...     y = x * x
+        >>> y.requires_grad
+        False
+    """
+    previous = state.recording
+    state.recording = False
+    try:
+        yield
+    finally:
+        state.recording = previous

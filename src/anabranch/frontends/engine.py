@@ -1,0 +1,137 @@
+"""The derivative walks over recorded eager programs.
+
+The walks are those of `diff`; here the recorded tensors become steps: with their arrays, so that
+derivatives are computed at once, or with the tensors themselves, so that they are recorded too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from anabranch.core.aval import aval_of
+from anabranch.core.bind import located
+from anabranch.core.node import Literal, Node
+from anabranch.diff.region import Key, Step, ancestors, key_of
+from anabranch.diff.reverse import Observer, reverse
+from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
+
+
+class ForwardOrder(Sequence[Any]):
+    """Tensors in the order in which they were computed."""
+
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        self._tensors = tuple(tensors)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tensors[index]
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __repr__(self) -> str:
+        names = [t.name or t.node.op.name for t in self._tensors[:6]]
+        return f"<{len(self)} tensors: {', '.join(names)}{', ...' if len(self) > 6 else ''}>"
+
+
+class Freed:
+    """Stands for the inputs of a node whose program `backward(retain=False)` has freed."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = (node.op.name, node.source)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._refuse()
+
+    def __getitem__(self, index: int) -> Any:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        name, source = self._node
+        raise FreedGraphError(
+            "freed-graph",
+            f"the inputs of this {name} were freed by backward(retain=False)",
+            source=source,
+            hint="backward() keeps them for a second call",
+        )
+
+
+def input_values(node: Node) -> tuple[Any, ...]:
+    """The arrays and numbers that went into an eager node."""
+    return tuple([e.value for e in node.inputs])
+
+
+def steps(edges: Iterable[Any], within: set[int], recorded: bool) -> list[Step]:
+    """Steps of the recorded ops among these tensors, with arrays or with the tensors themselves."""
+    result = []
+    seen = None
+    for edge in edges:
+        node = edge.node
+        if node is seen or not node.inputs or node.id not in within:
+            continue
+        seen = node
+        if recorded:
+            xs = tuple([e.value if type(e) is Literal else e for e in node.inputs])
+            result.append(Step(node, edge if len(node.avals) == 1 else edge.outputs, xs))
+        else:
+            ys = edge.values
+            result.append(Step(node, ys if len(ys) > 1 else ys[0], input_values(node)))
+    return result
+
+
+def seed(tensor: Any, ct: Any) -> Any:
+    """The cotangent to start from: a copy of `ct`, or 1 for a scalar."""
+    value = tensor.value
+    if ct is None:
+        if value.shape:
+            raise located(
+                ShapeError(
+                    "implicit-cotangent",
+                    f"a gradient starts from a scalar, but this is {aval_of(value)}",
+                    hint="sum it, or give the cotangent: backward(ct)",
+                )
+            )
+        return value.dtype.type(1)
+    start = np.array(getattr(ct, "value", ct), value.dtype)
+    if start.shape != value.shape:
+        raise located(
+            ShapeError(
+                "shape-mismatch",
+                f"the cotangent has shape {start.shape}, the value {value.shape}",
+            )
+        )
+    return start
+
+
+def backward(
+    tensor: Any, ct: Any, keep: str, retain: bool, observer: Observer | None
+) -> ForwardOrder:
+    """See `Tensor.backward`."""
+    if keep not in ("all", "leaves"):
+        raise ArgumentError("bad-argument", f'keep is "all" or "leaves", not {keep!r}')
+    if not tensor.requires_grad:
+        raise located(
+            NoGradientError(
+                "no-gradient-path",
+                "backward has nothing to reach: this value depends on no tensor that requires a"
+                " gradient",
+                hint="ab.tensor(data, requires_grad=True)",
+            )
+        )
+    start = seed(tensor, ct)
+    order = {key: edge for key, edge in ancestors([tensor]).items() if edge.requires_grad}
+    wanted = {edge.node.id for edge in order.values()}
+    cts: dict[Key, Any] = {key_of(tensor): start}
+    # Convention values of masked branches, like 0 times inf, are no news to the user.
+    with np.errstate(all="ignore"):
+        reverse(steps(order.values(), wanted, recorded=False), cts, wanted, observer)
+    for key, edge in order.items():
+        if key in cts and (keep == "all" or edge.is_leaf):
+            edge.add_to_grad(cts[key])
+    if not retain:
+        for edge in order.values():
+            if not edge.is_leaf:
+                object.__setattr__(edge.node, "inputs", Freed(edge.node))
+    return ForwardOrder(list(order.values()))

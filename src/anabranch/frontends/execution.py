@@ -1,0 +1,46 @@
+"""Optimise a graph, hand it to a backend, and call the result with checked arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.backends.base import Backend, Executable
+from anabranch.backends.reference import ReferenceBackend
+from anabranch.core.graph import Graph
+from anabranch.errors import ArgumentError
+from anabranch.passes.pipeline import DEFAULT, PassReport, run_passes
+from anabranch.passes.rewrite import Pass
+
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceBackend(),)}
+Passes = Sequence[str | Pass] | None
+
+
+class Program:
+    """A graph made executable: as built, as optimised, what the passes did, how to run it."""
+
+    def __init__(self, graph: Graph, backend: str, passes: Passes) -> None:
+        if backend not in BACKENDS:
+            raise ArgumentError(
+                "unknown-backend", f"no backend is named {backend!r}; known: {', '.join(BACKENDS)}"
+            )
+        self.graph = graph
+        self.optimised, self.reports = run_passes(graph, DEFAULT if passes is None else passes)
+        self.executable: Executable = BACKENDS[backend].compile(self.optimised)
+
+    reports: tuple[PassReport, ...]
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """The outputs for checked arguments; none of them shares memory with an argument."""
+        results = self.executable.run(arguments)
+        return [
+            out if type(out) is np.ndarray and out.base is None and not _is_given(out, arguments)
+            else np.array(out)[()]
+            for out in results
+        ]  # fmt: skip
+
+
+def _is_given(out: Any, arguments: Sequence[Any]) -> bool:
+    return not out.flags.writeable or any(out is argument for argument in arguments)

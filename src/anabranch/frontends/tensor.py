@@ -1,0 +1,351 @@
+"""Eager tensors: values that compute at once and remember how, as far as a gradient may need it.
+
+A tensor is an edge of the recorded program that carries its value. It owns the node that made it,
+and the node owns its input tensors, so a program lives exactly as long as its results are held.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import Aval, aval_of
+from anabranch.core.bind import (
+    current_source,
+    located,
+)
+from anabranch.core.dtype import FLOATS, checked, is_floating
+from anabranch.core.leaves import CONSTANT, PARAMETER
+from anabranch.core.node import Node, make_node
+from anabranch.core.op import NoGradient
+from anabranch.core.operators import Operators
+from anabranch.diff.region import ancestors
+from anabranch.errors import ArgumentError, DTypeError, ShapeError, boundary
+from anabranch.frontends.engine import ForwardOrder, backward, input_values
+
+Array = np.ndarray[Any, Any]
+next_id = count().__next__
+
+
+class Tensor(Operators):
+    """A value with a memory. Made by `ab.tensor` and by ops on tensors.
+
+    `data` and `grad` are NumPy arrays; `grad` is None until a contribution has arrived.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_data",
+        "_grad",
+        "_grad_is_shared",
+        "_node",
+        "_requires_grad",
+        "_siblings",
+        "_tracked",
+        "index",
+        "name",
+    )
+    name: str | None
+
+    def __init__(self, data: Any, requires_grad: bool = False, name: str | None = None) -> None:
+        array = float_array(data, getattr(data, "dtype", None))
+        self._data: Any = array
+        self._node: Node | None = None
+        self.index = 0
+        self._siblings: tuple[Any, ...] | None = None
+        self._requires_grad = self._tracked = False
+        self._grad: Any = None
+        self._grad_is_shared = False
+        self.name = name
+        if requires_grad:
+            self.requires_grad = True
+
+    # The value and its gradient
+
+    @property
+    def data(self) -> Array:
+        """The value as an array of its own; changing it in place changes the tensor."""
+        data = self._data
+        if type(data) is not np.ndarray or data.base is not None or not data.flags.writeable:
+            data = self._data = np.array(data)
+        return data  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = np.asarray(value)
+        if array.shape != self._data.shape:
+            raise ShapeError(
+                "shape-mismatch", f"data has shape {self._data.shape}, the new one {array.shape}"
+            )
+        self._data = array if array.dtype == self._data.dtype else array.astype(self._data.dtype)
+
+    @property
+    def grad(self) -> Array | None:
+        """What `backward` has added up; None if nothing has arrived yet."""
+        if self._grad is None:
+            return None
+        if self._grad_is_shared or type(self._grad) is not np.ndarray:
+            self._grad = np.array(self._grad)
+            self._grad_is_shared = False
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            value = np.asarray(value, self._data.dtype)
+            if value.shape != self._data.shape:
+                raise ShapeError(
+                    "shape-mismatch",
+                    f"the value has shape {self._data.shape}, the gradient {value.shape}",
+                )
+        self._grad = value
+        self._grad_is_shared = False
+
+    def zero_grad(self) -> None:
+        """Set the gradient to zeros."""
+        self._grad = np.zeros_like(self._data)
+        self._grad_is_shared = False
+
+    def add_to_grad(self, ct: Any) -> None:
+        """Add a cotangent, out of place; the array may be shared until someone reads it."""
+        self._grad = ct if self._grad is None else self._grad + ct
+        self._grad_is_shared = True
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether `backward` brings a gradient here."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if not self.is_leaf:
+            raise ArgumentError(
+                "not-a-leaf",
+                "whether a computed tensor requires a gradient follows from its inputs",
+                hint="x.detach() makes a tensor without history",
+            )
+        if value and not is_floating(self._data.dtype):
+            raise located(
+                DTypeError(
+                    "integer-gradient",
+                    f"a tensor of {aval_of(self._data)} cannot require a gradient;"
+                    " only floats have tangents",
+                    hint="ab.tensor(data, dtype=ab.float64, requires_grad=True)",
+                )
+            )
+        self._node = None
+        self._requires_grad = self._tracked = bool(value)
+
+    # How it came about
+
+    @property
+    def value(self) -> Any:
+        """The value as it is stored, for reading only: an array or a NumPy scalar."""
+        return self._data
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values of all outputs of the node that made this tensor."""
+        return self._siblings or (self._data,)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """All outputs of the node that made this tensor, as tensors on that node."""
+        if self._siblings is None:
+            return (self,)
+        return tuple(
+            self if i == self.index else make_tensor(value, self._node, i, self._siblings)
+            for i, value in enumerate(self._siblings)
+        )
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether ops on this tensor are recorded."""
+        return self._tracked
+
+    @property
+    def aval(self) -> Aval:
+        return aval_of(self._data)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this tensor was given, not computed by a recorded op."""
+        return self._node is None or self._node.op in (PARAMETER, CONSTANT)
+
+    @property
+    def node(self) -> Node:
+        """The node that made this tensor; a leaf gets its own at first use."""
+        if self._node is None:
+            op = PARAMETER if self._requires_grad else CONSTANT
+            self._node = make_node(op, (), {}, (self.aval,), next_id(), current_source())
+        return self._node
+
+    @property
+    def creator(self) -> tuple[str, tuple[Any, ...]] | None:
+        """(op name, operands) of the recorded op; None for a leaf."""
+        return None if self.is_leaf else (self.node.op.name, self.node.inputs)
+
+    @property
+    def partials(self) -> tuple[Any, ...]:
+        """The local derivative of this tensor on each edge to its inputs.
+
+        Arrays in the broadcast shape of the op; None for inputs without gradient and for ops that
+        are not elementwise.
+        """
+        op = self.node.op
+        values = input_values(self.node)
+        rules = [
+            op.gradient(slot) if op.partials is not None else None for slot in range(len(values))
+        ]
+        return tuple(
+            np.asarray(rule(self._data, *values, **self.node.attrs), self.dtype)
+            if callable(rule)
+            else None
+            if rule is None or isinstance(rule, NoGradient)
+            else np.asarray(rule, self.dtype)
+            for rule in rules
+        )
+
+    @property
+    def described(self) -> tuple[str | None, str]:
+        if self.is_leaf:
+            return self.name, "tensor"
+        made = "" if self.node.source is None else f", written at {self.node.source}"
+        return self.name, f"{self.node.op.name}{made}"
+
+    def detach(self) -> Tensor:
+        """A copy without history, for running averages and the like."""
+        return make_tensor(np.array(self._data))
+
+    def log(self, label: str) -> Tensor:
+        """Print the value under this label now; on a graph node, at every run."""
+        print(f"{label} = {self._data}")
+        return self
+
+    # Conversions
+
+    def numpy(self) -> Array:
+        """A copy of the value."""
+        return np.array(self._data)
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number."""
+        return self._data.item()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._data, dtype)
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def __float__(self) -> float:
+        return float(self._data)
+
+    def __int__(self) -> int:
+        return int(self._data)
+
+    def __index__(self) -> int:
+        return self._data.__index__()  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        parts = [np.array2string(np.asarray(self._data), separator=", ", prefix="tensor(")]
+        if self.dtype != np.float64:
+            parts.append(f"dtype={self.dtype.name}")
+        if self._requires_grad:
+            parts.append("requires_grad=True")
+        if self.name is not None:
+            parts.append(f"name={self.name!r}")
+        return f"tensor({', '.join(parts)})"
+
+    # Derivatives
+
+    @boundary
+    def backward(
+        self,
+        ct: Any = None,
+        *,
+        keep: str = "all",
+        retain: bool = True,
+        observer: Any = None,
+    ) -> ForwardOrder:
+        """Add the gradient of this tensor into `.grad` of every tensor it came from.
+
+        Mode: accumulates. A second call adds again; `zero_grad` or `backward_fresh` start anew.
+
+        Args:
+            ct: the cotangent of this tensor, of its shape; 1 by default, for shape () only.
+            keep: `"all"` fills intermediate tensors too, `"leaves"` only the given ones.
+            retain: False frees the recorded program during the walk; a second call then raises.
+            observer: called with (node, input slot, contribution) as each contribution arrives.
+
+        Returns:
+            The tensors that took part, in forward order.
+
+        Raises:
+            ShapeError: `[implicit-cotangent]` without `ct` on a tensor that is not a scalar, or
+                `[shape-mismatch]`.
+            NoGradientError: `[no-gradient-path]` when nothing here requires a gradient.
+            FreedGraphError: `[freed-graph]` after `backward(retain=False)`.
+
+        Example:
+            >>> import anabranch as ab
+            >>> x = ab.tensor(3.0, requires_grad=True)
+            >>> order = (x * x).backward()
+            >>> x.grad
+            array(6.)
+        """
+        return backward(self, ct, keep, retain, observer)
+
+    @boundary
+    def backward_fresh(self, ct: Any = None, *, observer: Any = None) -> ForwardOrder:
+        """Clear `.grad` of every tensor this one came from, then do `backward`.
+
+        Mode: clears first, so each call gives the same gradients.
+
+        Example:
+            >>> import anabranch as ab
+            >>> x = ab.tensor(3.0, requires_grad=True)
+            >>> y = x * x
+            >>> _ = y.backward_fresh(), y.backward_fresh()
+            >>> x.grad
+            array(6.)
+        """
+        for tensor in ancestors([self]).values():
+            tensor.grad = None
+        return backward(self, ct, "all", True, observer)
+
+
+def make_tensor(
+    value: Any,
+    node: Node | None = None,
+    index: int = 0,
+    siblings: tuple[Any, ...] | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
+    """A tensor around a value that nobody else will change."""
+    tensor: Tensor = Tensor.__new__(Tensor)
+    tensor._data = value
+    tensor._node = node
+    tensor.index = index
+    tensor._siblings = siblings
+    tensor._tracked = node is not None
+    tensor._requires_grad = (
+        node is not None and value.dtype in FLOATS if requires_grad is None else requires_grad
+    )
+    tensor._grad = None
+    tensor._grad_is_shared = False
+    tensor.name = None
+    return tensor
+
+
+def float_array(data: Any, dtype: Any = None) -> Array:
+    """A copy in C order; numbers, lists and integers become float64 unless `dtype` is given."""
+    if isinstance(data, Tensor):
+        data = data._data
+    array = np.array(data, order="C")
+    checked(array.dtype)
+    keeps = isinstance(data, np.ndarray | np.generic) and array.dtype.kind not in "iu"
+    wanted = dtype or (None if keeps or array.dtype.kind == "c" else np.float64)
+    return array if wanted is None else array.astype(checked(np.dtype(wanted)))

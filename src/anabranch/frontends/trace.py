@@ -1,0 +1,232 @@
+"""Tracing: run a Python function once on nodes, so that what it does becomes a graph."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import Aval, aval_of
+from anabranch.core.bind import ARRAYS, NUMBERS, located, state
+from anabranch.core.graph import Graph
+from anabranch.core.node import Edge, Node
+from anabranch.core.op import Op
+from anabranch.errors import ArgumentError, boundary
+from anabranch.frontends.captures import Reach, baked_numbers, reachable
+from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
+from anabranch.frontends.tensor import Tensor
+from anabranch.passes.rewrite import Rewrite, copied
+
+Signature = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Static:
+    """An argument leaf that is part of the program: a string, a callable, what `static` names."""
+
+    value: Any
+
+
+class TraceGraph(Graph):
+    """A graph under construction by a running function; it takes in what the function captures."""
+
+    def __init__(self, name: str, backend: str) -> None:
+        super().__init__(name, backend)
+        self.captured: dict[int, tuple[Any, Node]] = {}
+
+    def lift(self, op: Op, arg: Any) -> Any:
+        return self.capture(arg) if type(arg) is Tensor else super().lift(op, arg)
+
+    def lift_array(self, array: np.ndarray[Any, Any]) -> Node:
+        return self.capture(array)
+
+    def capture(self, value: Any) -> Node:
+        """The input through which a captured array or tensor is read at each call."""
+        found = self.captured.get(id(value))
+        if found is None:
+            kind = aval_of(value)
+            node = self.parameter(f"captured {len(self.captured)}", kind.shape, kind.dtype)
+            found = self.captured[id(value)] = (value, node)
+        return found[1]
+
+
+@dataclass
+class Trace:
+    """What one trace of a function found: the graph as built and what stands around it.
+
+    Attributes:
+        graph: parameters are the arguments' array and number leaves, then the captured inputs.
+        captured: the captured arrays and tensors, read at each call.
+        guards: for those that a name or container leads to, the path to check.
+        constants: arrays that only the trace held, with the lines where they came in.
+        baked: captured Python numbers by name, fixed by the trace.
+        outputs: for each leaf of the result, the number of a graph output or a fixed value.
+    """
+
+    graph: Graph
+    structure: Any
+    outputs: list[int | Static]
+    captured: list[Any] = field(default_factory=list)
+    guards: list[Reach] = field(default_factory=list)
+    constants: list[str] = field(default_factory=list)
+    baked: dict[str, Any] = field(default_factory=dict)
+
+    def result(self, values: Sequence[Any]) -> Any:
+        """The function's result from the graph's outputs."""
+        leaves = [one.value if isinstance(one, Static) else values[one] for one in self.outputs]
+        return unflatten(self.structure, leaves)
+
+
+def leaf_aval(value: Any) -> Aval | Static:
+    """What a trace knows of an argument leaf; Static for strings and callables.
+
+    Raises:
+        ArgumentError: `[bad-argument]` for other objects.
+    """
+    if isinstance(value, (*ARRAYS, Tensor, Edge)) or type(value) in NUMBERS:
+        return aval_of(value)
+    if isinstance(value, Static):
+        return value
+    if isinstance(value, str | bytes) or callable(value):
+        return Static(value)
+    raise located(
+        ArgumentError(
+            "bad-argument",
+            f"a compiled function cannot take a {type(value).__name__} as an array",
+            hint="ab.compile(f, static=...) names arguments that are part of the program",
+        )
+    )
+
+
+def trace_function(
+    function: Callable[..., Any],
+    leaves: Sequence[Any],
+    structure: Any,
+    *,
+    name: str,
+    backend: str,
+    log: Callable[[str], None] = lambda _: None,
+) -> Trace:
+    """Trace `function` for argument leaves (avals or Static) in the structure of (args, kwargs)."""
+    graph = TraceGraph(name, backend)
+    log(f'1 new graph "{name}"')
+    names = _parameter_names(function, structure)
+    inputs = [
+        leaf.value
+        if isinstance(leaf, Static)
+        else graph.parameter(label, leaf.shape, leaf.dtype, weak=leaf.weak)
+        for leaf, label in zip(leaves, names, strict=True)
+    ]
+    log(f"2 parameters {', '.join(str(p.name) for p in graph.parameters)}")
+    args, kwargs = unflatten(structure, inputs)
+    before = state.trace, state.origin, state.scope
+    state.trace, state.origin, state.scope = graph, None, ""
+    try:
+        log(f"3 call {name}")
+        out = function(*args, **kwargs)
+        values, out_structure = flatten(out)
+        del out
+        outputs = _outputs(graph, values)
+    finally:
+        state.trace, state.origin, state.scope = before
+    del args, kwargs, inputs, values
+    log(f"4 outputs {', '.join(repr(e) for e in graph.outputs)}")
+    trace = Trace(graph, out_structure, outputs, baked=baked_numbers(function))
+    _settle_captures(trace, graph, function)
+    return trace
+
+
+def _parameter_names(function: Callable[..., Any], structure: Any) -> list[str]:
+    """Each leaf of (args, kwargs) as the user would write it."""
+    args, kwargs = structure.children()
+    names = [*argument_names(function, args.num_children), *kwargs.entries()]
+    roots = [*args.children(), *kwargs.children()]
+    return [
+        leaf for root, name in zip(roots, names, strict=True) for leaf in leaf_names(root, name)
+    ]
+
+
+def _outputs(graph: TraceGraph, values: Sequence[Any]) -> list[int | Static]:
+    """Mark the graph's outputs; what is no array is a fixed part of the result."""
+    edges: list[Any] = []
+    places: list[int | Static] = []
+    for value in values:
+        if isinstance(value, Edge | np.ndarray | Tensor):
+            edges.append(value if isinstance(value, Edge) else graph.capture(value))
+            places.append(len(edges) - 1)
+        else:
+            places.append(Static(value))
+    if edges:
+        graph.set_outputs(edges)
+    return places
+
+
+def _settle_captures(trace: Trace, graph: TraceGraph, function: Callable[..., Any]) -> None:
+    """Tell captured arrays that the program still holds from those that only the trace holds.
+
+    The first are inputs, read at each call. The second are temporaries that NumPy derived while
+    tracing: they can never change again, so they become constants.
+    """
+    found = [graph.captured.pop(key) for key in list(graph.captured)]
+    nodes = [node for _, node in found]
+    values = [value for value, _ in found]
+    del found
+    probe = [np.empty(0)]
+    alone = sys.getrefcount(probe[0])
+    held = [
+        type(values[i]) is Tensor or sys.getrefcount(values[i]) > alone for i in range(len(values))
+    ]
+    fixed = {node.id: value for node, value, h in zip(nodes, values, held, strict=True) if not h}
+    trace.captured = [value for value, h in zip(values, held, strict=True) if h]
+    wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
+    if wanted:
+        for reach in reachable(function):
+            node = wanted.get(id(reach.value))
+            if node is not None:
+                trace.guards.append(reach)
+                if str(node.name).startswith("captured "):
+                    node.name = _free_name(graph, reach.label)
+    trace.constants = [
+        f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
+    ]
+    trace.graph = _with_constants(graph, fixed).graph
+
+
+def _free_name(graph: Graph, label: str) -> str:
+    taken = {p.name for p in graph.parameters}
+    name = label
+    while name in taken:
+        name += "'"
+    return name
+
+
+def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Rewrite:
+    """The graph with these parameters turned into constants."""
+
+    def replace(rewrite: Rewrite, node: Node, _: Any) -> Node | None:
+        return rewrite.graph.constant(fixed[node.id]) if node.id in fixed else None
+
+    return copied(graph, graph.nodes, replace)
+
+
+@boundary
+def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+    """The graph of a function as built, for arguments of these shapes and dtypes.
+
+    Example:
+        >>> import anabranch as ab
+        >>> print(ab.trace(lambda x: ab.square(ab.square(x)) * 3.0, 2.0))
+        graph "<lambda>": 4 nodes, 1 parameter
+        #0 parameter "x" : f64[]
+        #1 square(#0) : f64[]
+        #2 square(#1) : f64[]
+        #3 multiply(#2, 3.0) : f64[]
+        outputs #3
+    """
+    leaves, structure = flatten((args, kwargs))
+    name = getattr(function, "__name__", type(function).__name__)
+    avals = [leaf_aval(leaf) for leaf in leaves]
+    return trace_function(function, avals, structure, name=name, backend="reference").graph

@@ -1,0 +1,315 @@
+"""Transforms: functions to functions. Each runs the user's function, then walks what it recorded.
+
+Outside `ab.compile` nothing is cached, so Python branches on values work. None of them touches
+`.grad`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import aval_of
+from anabranch.core.bind import ARRAYS, NUMBERS, located, state
+from anabranch.core.node import Edge
+from anabranch.diff.region import ancestors, dependents, key_of, node_steps
+from anabranch.diff.reverse import reverse, zeros_like
+from anabranch.errors import ArgumentError, DTypeError, NoGradientError, ShapeError, boundary
+from anabranch.frontends import engine
+from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
+from anabranch.frontends.evaluation import Evaluation, refusal
+from anabranch.frontends.tensor import Tensor, make_tensor
+
+Function = Callable[..., Any]
+Argnums = int | str | Sequence[int | str]
+
+
+def grad(
+    f: Function, argnums: Argnums = 0, *, has_aux: bool = False, unused: str = "zero"
+) -> Function:
+    """The gradient of a function with a scalar result.
+
+    Args:
+        f: takes arrays, numbers or containers of them; returns a scalar of floating dtype, or
+            with `has_aux` a pair of it and anything else.
+        argnums: which argument, by position or name; a tuple of them gives a tuple of gradients.
+        has_aux: whether f returns a pair; then the result is (gradient, aux).
+        unused: what an argument that the result does not depend on gets: `"zero"`, `"none"`, or
+            `"raise"` for an error that names it.
+
+    Returns:
+        A function of f's arguments. Gradients have the containers, shapes and dtypes of the
+        arguments; numbers count as float64. NumPy in, NumPy out; tensors in, tensors out.
+
+    Raises:
+        DTypeError: `[integer-gradient]` for integer or bool arrays, by name.
+        ShapeError: `[not-a-scalar]` when f's result is not one.
+        NoGradientError: `[unused-argument]` with `unused="raise"`.
+
+    Example:
+        >>> import anabranch as ab
+        >>> float(ab.grad(lambda x: x**3)(2.0))
+        12.0
+    """
+    both = value_and_grad(f, argnums, has_aux=has_aux, unused=unused)
+
+    @boundary
+    @functools.wraps(f)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return gradient
+
+
+def value_and_grad(
+    f: Function, argnums: Argnums = 0, *, has_aux: bool = False, unused: str = "zero"
+) -> Function:
+    """Like `grad`, but returns (value, gradient), or ((value, aux), gradient) with `has_aux`.
+
+    Example:
+        >>> import anabranch as ab
+        >>> value, slope = ab.value_and_grad(lambda x, y: x * y, argnums="y")(2.0, 5.0)
+        >>> float(value), float(slope)
+        (10.0, 2.0)
+    """
+    if unused not in ("zero", "none", "raise"):
+        raise ArgumentError("bad-argument", f'unused is "zero", "none" or "raise", not {unused!r}')
+
+    @boundary
+    @functools.wraps(f)
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        wanted = _wanted(f, argnums, args, kwargs)
+        others = [n for n in argument_names(f, len(args)) if n not in wanted.values()]
+        run = Evaluation(f, args, kwargs, wanted, refusal("grad", f, others))
+        out, aux = _split_aux(run.out) if has_aux else (run.out, None)
+        _require_scalar("grad", out)
+        grads = run.pull([out], [_one(out)])
+        filled = [
+            _filled(ct, alias, name, unused)
+            for ct, alias, name in zip(grads, run.aliases, run.names, strict=True)
+        ]
+        groups = [run.given_back(group) for group in run.grouped(filled)]
+        value = run.given_back((out, aux) if has_aux else out)
+        return value, groups[0] if isinstance(argnums, int | str) else tuple(groups)
+
+    return evaluate
+
+
+@boundary
+def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of f and its pullback, which maps cotangents of the value to those of the primals.
+
+    Returns:
+        (out, pullback), and aux with `has_aux`. `pullback(ct)` takes ct in out's container and
+        shapes, and returns a tuple with one entry for each primal; it can be called again.
+
+    Raises:
+        DTypeError: `[integer-gradient]`, by name of the argument.
+
+    Example:
+        >>> import anabranch as ab, numpy as np
+        >>> out, pullback = ab.vjp(lambda x: x * x, np.array([1.0, 2.0]))
+        >>> pullback(np.array([1.0, 10.0]))
+        (array([ 2., 40.]),)
+    """
+    names = argument_names(f, len(primals))
+    run = Evaluation(f, primals, {}, dict(enumerate(names)), refusal("vjp", f, ()))
+    out, aux = _split_aux(run.out) if has_aux else (run.out, None)
+    edges, structure = flatten(out)
+
+    @boundary
+    def pullback(ct: Any) -> tuple[Any, ...]:
+        cts = _matching("cotangent", ct, edges, structure)
+        filled = [
+            zeros_like(_bare(a)) if g is None else g
+            for g, a in zip(run.pull(edges, cts), run.aliases, strict=True)
+        ]
+        return tuple(run.given_back(group) for group in run.grouped(filled))
+
+    value = run.given_back(out)
+    return (value, pullback, run.given_back(aux)) if has_aux else (value, pullback)
+
+
+@boundary
+def jvp(
+    f: Function, primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> Any:
+    """The value of f and its directional derivative: the tangent of the value.
+
+    Args:
+        f: any function of arrays or containers of them.
+        primals: f's arguments, as a tuple.
+        tangents: one direction for each, in the same containers and shapes.
+        has_aux: whether f returns a pair of a value and anything else.
+
+    Returns:
+        (out, tangent), and aux with `has_aux`.
+
+    Raises:
+        DTypeError: `[integer-gradient]`, by name of the argument.
+        ShapeError: `[shape-mismatch]` for a tangent that does not match its primal.
+
+    Example:
+        >>> import anabranch as ab
+        >>> out, t = ab.jvp(lambda x, y: x * y, (2.0, 5.0), (1.0, 0.0))
+        >>> float(out), float(t)
+        (10.0, 5.0)
+    """
+    names = argument_names(f, len(primals))
+    run = Evaluation(f, tuple(primals), {}, dict(enumerate(names)), refusal("jvp", f, ()))
+    out, aux = _split_aux(run.out) if has_aux else (run.out, None)
+    edges, structure = flatten(out)
+    given = flatten(tuple(primals))[1]
+    ts = _matching("tangent", tuple(tangents), run.aliases, given)
+    pushed = run.push(edges, ts)
+    filled = [zeros_like(_bare(e)) if t is None else t for t, e in zip(pushed, edges, strict=True)]
+    result = run.given_back(out), run.given_back(unflatten(structure, filled))
+    return (*result, run.given_back(aux)) if has_aux else result
+
+
+@boundary
+def gradients(
+    z: Any, xs: Sequence[Any], ct: Any = None, *, unused: str = "zero", record: bool = False
+) -> list[Any]:
+    """The derivatives of a value that was built already: of a tensor, or of a node by new nodes.
+
+    Args:
+        z: an eager tensor or a graph node.
+        xs: the tensors or nodes to differentiate by, intermediate ones too.
+        ct: the cotangent of z; 1 by default, for shape () only.
+        unused: as for `grad`.
+        record: for tensors, whether the gradients are recorded, so that they have derivatives.
+
+    Returns:
+        One tensor or node for each of `xs`. `.grad` stays untouched.
+
+    Example:
+        >>> import anabranch as ab
+        >>> g = ab.Graph("demo")
+        >>> x = g.parameter("x", (), ab.float64)
+        >>> (slope,) = ab.gradients(x * x * x, [x])
+        >>> float(g.compile(slope)(2.0))
+        12.0
+    """
+    region = ancestors([z])
+    within = dependents(region.values(), xs)
+    if isinstance(z, Edge):
+        steps = node_steps(region.values(), within)
+        if ct is None:
+            _require_scalar("gradients", z)
+            ct = z.dtype.type(1)
+        found = reverse(steps, {key_of(z): ct}, within)
+    else:
+        before = state.recording
+        state.recording = record
+        try:
+            with np.errstate(all="ignore"):
+                start = {key_of(z): ct if isinstance(ct, Tensor) else engine.seed(z, ct)}
+                found = reverse(engine.steps(region.values(), within, record), start, within)
+        finally:
+            state.recording = before
+    results = []
+    for position, x in enumerate(xs):
+        name = getattr(x, "name", None) or f"xs[{position}]"
+        value = _filled(found.get(key_of(x)), x, name, unused)
+        wrap = not isinstance(z, Edge) and isinstance(value, ARRAYS)
+        results.append(make_tensor(np.array(value)[()]) if wrap else value)
+    return results
+
+
+def _wanted(f: Function, argnums: Argnums, args: Any, kwargs: Any) -> dict[int | str, str]:
+    """Positions or keyword names of the arguments to differentiate, with their names."""
+    names = argument_names(f, len(args))
+    chosen = (argnums,) if isinstance(argnums, int | str) else tuple(argnums)
+    wanted: dict[int | str, str] = {}
+    for one in chosen:
+        if isinstance(one, str):
+            key: int | str = one if one in kwargs else names.index(one) if one in names else -1
+        else:
+            key = one + len(args) if one < 0 else one
+        if isinstance(key, int) and not 0 <= key < len(args):
+            known = ", ".join([*names, *kwargs])
+            raise located(
+                ArgumentError("no-such-argument", f"argnums names {one!r}, the call has: {known}")
+            )
+        wanted[key] = key if isinstance(key, str) else names[key]
+    return wanted
+
+
+def _split_aux(out: Any) -> tuple[Any, Any]:
+    if not isinstance(out, tuple) or len(out) != 2:
+        raise located(
+            ArgumentError("no-aux", "with has_aux=True the function must return (value, aux)")
+        )
+    return out
+
+
+def _require_scalar(what: str, out: Any) -> None:
+    if not isinstance(out, Edge | Tensor | np.ndarray | np.generic) and type(out) not in NUMBERS:
+        raise located(
+            ArgumentError(
+                "not-a-scalar",
+                f"{what} needs a function that returns a scalar, got {type(out).__name__}",
+                hint="has_aux=True for (value, aux); ab.vjp for containers",
+            )
+        )
+    kind = aval_of(out)
+    if kind.shape:
+        raise located(
+            ShapeError(
+                "not-a-scalar",
+                f"{what} needs a scalar result, the function returned {kind}",
+                hint="sum or mean it, or give a cotangent with ab.vjp",
+            )
+        )
+    if not kind.is_floating and type(out) not in NUMBERS:
+        raise located(
+            DTypeError(
+                "integer-gradient",
+                f"{what} has no meaning for a result of {kind}; only floats have tangents",
+            )
+        )
+
+
+def _one(out: Any) -> Any:
+    return None if type(out) in NUMBERS else out.dtype.type(1)
+
+
+def _filled(ct: Any, alias: Any, name: str, unused: str) -> Any:
+    if ct is not None or unused == "none":
+        return ct
+    if unused == "raise":
+        raise located(NoGradientError("unused-argument", f'the result does not depend on "{name}"'))
+    return zeros_like(_bare(alias))
+
+
+def _bare(value: Any) -> Any:
+    """A value whose zeros need no recording."""
+    if type(value) in NUMBERS:
+        return np.asarray(value)
+    return value.value if isinstance(value, Tensor) else value
+
+
+def _matching(what: str, tree: Any, edges: Sequence[Any], structure: Any) -> list[Any]:
+    """The leaves of `tree`, which must match these values one for one."""
+    leaves, given = flatten(tree)
+    if given != structure:
+        raise located(
+            ArgumentError(
+                "container-mismatch", f"the {what} has the container {given}, need {structure}"
+            )
+        )
+    result = []
+    for name, leaf, edge in zip(leaf_names(given, what), leaves, edges, strict=True):
+        kind = aval_of(edge)
+        value = leaf if isinstance(leaf, Edge | Tensor) else np.array(leaf, kind.dtype)[()]
+        if value.shape != kind.shape:
+            raise located(
+                ShapeError("shape-mismatch", f"{name} has shape {value.shape}, need {kind.shape}")
+            )
+        result.append(value)
+    return result

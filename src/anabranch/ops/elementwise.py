@@ -1,0 +1,315 @@
+"""Elementwise ops: the partial derivatives are the rule, one for each input.
+
+What happens at 0, at ties and at infinities is written in `docs/conventions.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import Aval
+from anabranch.core.bind import NUMBERS, bind
+from anabranch.core.dtype import is_floating
+from anabranch.core.op import NoGradient, Op, elementwise
+from anabranch.core.sample import POSITIVE, SIGNED, at, sample
+from anabranch.errors import DTypeError
+from anabranch.ops.select import equal, greater, where
+
+inf, nan = math.inf, math.nan
+
+
+absolute: Op = elementwise(
+    "absolute",
+    np.absolute,
+    partials=(lambda y, x: sign(x),),
+    samples=(
+        at(-3.0, value=3.0, grads=-1.0),
+        at(0.0, value=0.0, grads=0.0, kink=True),
+        at(-0.0, value=0.0, grads=0.0, kink=True),
+        at(-inf, value=inf, grads=-1.0, kink=True),
+    ),
+    doc="Absolute value; its derivative at 0 is 0.",
+)
+
+add: Op = elementwise(
+    "add",
+    operator.add,
+    partials=(1, 1),  # type: ignore[arg-type]
+    samples=(at(2.0, 3.0, value=5.0, grads=(1.0, 1.0)), at(inf, -inf, value=nan, kink=True)),
+    doc="Sum of two values.",
+)
+
+
+def _astype_aval(x: Aval, *, dtype: Any) -> Aval:
+    return x.with_dtype(dtype)
+
+
+astype: Op = elementwise(
+    "astype",
+    lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    partials=(1,),  # type: ignore[arg-type]
+    aval=_astype_aval,
+    call=lambda x, dtype: bind(astype, x, dtype=np.dtype(dtype)),
+    attrs={"dtype": np.dtype(np.float64)},
+    samples=(
+        sample(2.0, value=2.0, grads=(1.0,), dtype=np.dtype(np.float64)),
+        sample(2.7, value=2, dtype=np.dtype(np.int64)),
+        sample(-0.5, value=True, dtype=np.dtype(np.bool_)),
+    ),
+    doc="The value in another dtype. Between floats the cotangent comes back in x's dtype;"
+    " integers and bools end the path.",
+)
+
+cos: Op = elementwise(
+    "cos",
+    np.cos,
+    partials=(lambda y, x: -sin(x),),
+    result="float",
+    samples=(
+        at(0.0, value=1.0, grads=0.0),
+        at(math.pi / 2, value=math.cos(math.pi / 2), grads=-1.0),
+    ),
+    doc="Cosine of an angle in radians.",
+)
+
+divide: Op = elementwise(
+    "divide",
+    operator.truediv,
+    partials=(lambda y, a, b: 1 / b, lambda y, a, b: -y / b),
+    result="quotient",
+    samples=(
+        at(6.0, 3.0, value=2.0, grads=(1 / 3, -2 / 3)),
+        at(1.0, 0.0, value=inf, kink=True),
+        at(1.0, -0.0, value=-inf, kink=True),
+        at(0.0, 0.0, value=nan, kink=True),
+    ),
+    doc="True quotient; division by zero follows IEEE 754.",
+)
+
+
+exp: Op = elementwise(
+    "exp",
+    np.exp,
+    partials=(lambda y, x: y,),
+    result="float",
+    samples=(
+        at(0.0, value=1.0, grads=1.0),
+        at(-inf, value=0.0, grads=0.0, kink=True),
+        at(1000.0, value=inf, grads=inf, kink=True),
+    ),
+    doc="e to the power x.",
+)
+
+
+def _itself(x: Any) -> Any:
+    return np.asarray(x)[()]  # a view: whoever hands the array out copies views
+
+
+identity: Op = elementwise(
+    "identity",
+    _itself,
+    partials=(1,),  # type: ignore[arg-type]
+    samples=(at(3.0, value=3.0, grads=1.0),),
+    doc="The value itself, as a node of its own that derivatives can be taken with respect to.",
+)
+
+
+def _integer_power_aval(x: Aval, *, n: int) -> Aval:
+    if n < 0 and not is_floating(x.dtype) and x.dtype.kind != "c":
+        raise DTypeError(
+            "negative-integer-power",
+            f"integers to the negative power {n} are not integers",
+            hint=f"x.astype(float) ** {n}",
+        )
+    return x
+
+
+integer_power: Op = elementwise(
+    "integer_power",
+    lambda x, *, n: np.power(x, n),
+    partials=(lambda y, x, n: n * integer_power(x, n=n - 1) if n not in (0, 1) else n,),
+    aval=_integer_power_aval,
+    call=lambda x, n: bind(integer_power, x, n=operator.index(n)),
+    attrs={"n": 3},
+    samples=(
+        sample(2.0, value=8.0, grads=(12.0,), n=3),
+        sample(0.0, value=0.0, grads=(0.0,), n=3),
+        sample(0.0, value=0.0, grads=(1.0,), n=1),
+        sample(0.0, value=1.0, grads=(0.0,), n=0),
+        sample(-2.0, value=-0.5, grads=(-0.25,), n=-1),
+        sample(0.0, value=inf, kink=True, n=-1),
+    ),
+    doc="x to a power n that is a Python integer; the power rule holds at every x.",
+)
+
+log: Op = elementwise(
+    "log",
+    np.log,
+    partials=(lambda y, x: 1 / x,),
+    result="float",
+    domain=POSITIVE,
+    samples=(
+        at(1.0, value=0.0, grads=1.0),
+        at(0.0, value=-inf, grads=inf, kink=True),
+        at(-1.0, value=nan, grads=-1.0, kink=True),
+        at(inf, value=inf, grads=0.0, kink=True),
+    ),
+    doc="Natural logarithm.",
+)
+
+
+multiply: Op = elementwise(
+    "multiply",
+    operator.mul,
+    partials=(lambda y, a, b: b, lambda y, a, b: a),
+    samples=(
+        at(2.0, 3.0, value=6.0, grads=(3.0, 2.0)),
+        at(0.0, inf, value=nan, kink=True),
+        at(-0.0, 3.0, value=-0.0, grads=(3.0, 0.0)),
+    ),
+    doc="Product of two values.",
+)
+
+negative: Op = elementwise(
+    "negative",
+    operator.neg,
+    partials=(-1,),  # type: ignore[arg-type]
+    result="arithmetic",
+    samples=(at(3.0, value=-3.0, grads=-1.0), at(0.0, value=-0.0, grads=-1.0)),
+    doc="The value with its sign changed.",
+)
+
+
+def _power(x: Any, y: Any) -> Any:
+    whole = type(y) is int or (type(y) is float and y.is_integer() and is_floating(x.dtype))
+    if not whole or type(x) in NUMBERS:
+        return bind(power, x, y)
+    return bind(multiply, x, x) if y == 2 else bind(integer_power, x, n=int(y))
+
+
+def _whole(y: float) -> int | None:
+    return int(y) if math.isfinite(y) else None
+
+
+power: Op = elementwise(
+    "power",
+    np.power,
+    partials=(
+        lambda y, a, b: where(equal(b, 0), 0.0, b * power(a, where(equal(b, 0), 1.0, b - 1))),
+        # At a = 0 the limit of a**b * log(a) is 0 for b > 0; log(0) itself never enters.
+        lambda y, a, b: where(equal(a, 0), where(greater(b, 0), 0.0, -inf), y * log(a)),
+    ),
+    domain=(POSITIVE, SIGNED),
+    call=_power,
+    samples=(
+        at(2.0, 3.0, value=8.0, grads=(12.0, 8.0 * math.log(2.0))),
+        at(0.0, 2.5, value=0.0, grads=(0.0, 0.0), kink=True),
+        at(0.0, 0.0, value=1.0, grads=(0.0, -inf), kink=True),
+        at(0.0, 0.5, value=0.0, grads=(inf, 0.0), kink=True),
+        at(-2.0, 0.5, value=nan, kink=True),
+    ),
+    doc="x to the power y. A Python integer (or whole float) as y uses the power rule at every x,"
+    " and y = 2 is the product x * x.",
+)
+
+
+def _sigmoid(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    return (np.where(np.greater_equal(x, 0), 1, e) / (1 + e)).astype(e.dtype)[()]
+
+
+sigmoid: Op = elementwise(
+    "sigmoid",
+    _sigmoid,
+    partials=(lambda y, x: y * sigmoid(-x),),  # y * (1 - y) without its cancellation
+    result="float",
+    samples=(
+        at(0.0, value=0.5, grads=0.25),
+        at(inf, value=1.0, grads=0.0, kink=True),
+        at(-inf, value=0.0, grads=0.0, kink=True),
+        at(40.0, value=1.0, grads=math.exp(-40.0)),
+        at(-800.0, value=0.0, grads=0.0),
+    ),
+    doc="The logistic function 1 / (1 + exp(-x)), without overflow.",
+)
+
+sign: Op = elementwise(
+    "sign",
+    np.sign,
+    partials=(False,),  # type: ignore[arg-type]
+    result="arithmetic",
+    samples=(
+        at(-3.0, value=-1.0, grads=0.0),
+        at(0.0, value=0.0, grads=0.0, kink=True),
+        at(nan, value=nan, kink=True),
+    ),
+    doc="-1, 0 or 1 by sign; its derivative is 0 everywhere.",
+)
+
+sin: Op = elementwise(
+    "sin",
+    np.sin,
+    partials=(lambda y, x: cos(x),),
+    result="float",
+    samples=(at(0.0, value=0.0, grads=1.0), at(-0.0, value=-0.0, grads=1.0)),
+    doc="Sine of an angle in radians.",
+)
+
+sqrt: Op = elementwise(
+    "sqrt",
+    np.sqrt,
+    partials=(lambda y, x: 0.5 / (y + 0.0),),  # + 0.0 makes -0 a 0, so that the slope is +inf
+    result="float",
+    domain=POSITIVE,
+    samples=(
+        at(4.0, value=2.0, grads=0.25),
+        at(0.0, value=0.0, grads=inf, kink=True),
+        at(-0.0, value=-0.0, grads=inf, kink=True),
+        at(-1.0, value=nan, kink=True),
+    ),
+    doc="Square root; its derivative at 0 is +inf.",
+)
+
+square: Op = elementwise(
+    "square",
+    np.square,
+    partials=(lambda y, x: 2 * x,),
+    samples=(at(3.0, value=9.0, grads=6.0), at(0.0, value=0.0, grads=0.0)),
+    doc="x times x as one op with one edge.",
+)
+
+stop_gradient: Op = elementwise(
+    "stop_gradient",
+    _itself,
+    partials=NoGradient("stop_gradient ends the path"),
+    arity=1,
+    samples=(at(3.0, value=3.0, grads=(None,)),),
+    doc="The value, through which no derivative passes in either mode.",
+)
+
+subtract: Op = elementwise(
+    "subtract",
+    operator.sub,
+    partials=(1, -1),  # type: ignore[arg-type]
+    result="arithmetic",
+    samples=(at(5.0, 3.0, value=2.0, grads=(1.0, -1.0)),),
+    doc="Difference of two values.",
+)
+
+tanh: Op = elementwise(
+    "tanh",
+    np.tanh,
+    # 1 - y * y, without the cancellation that makes it 0 where tanh is nearly 1.
+    partials=(lambda y, x: 4 * (sigmoid(2 * x) * sigmoid(-2 * x)),),
+    result="float",
+    samples=(
+        at(0.0, value=0.0, grads=1.0),
+        at(25.0, value=1.0, grads=4.0 * math.exp(-50.0)),
+        at(-inf, value=-1.0, grads=0.0, kink=True),
+    ),
+    doc="Hyperbolic tangent.",
+)

@@ -1,0 +1,180 @@
+"""Ops that move elements without computing with them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import Aval, Shape
+from anabranch.core.bind import bind
+from anabranch.core.op import Op
+from anabranch.core.registry import function
+from anabranch.core.sample import normal, sample
+from anabranch.errors import ArgumentError, ShapeError
+from anabranch.ops.rules import axis_index, shape_of
+
+
+def shape_tuple(shape: Any) -> Shape:
+    """A shape given as one length or several."""
+    return tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+
+
+def _broadcast_aval(x: Aval, *, shape: Shape) -> Aval:
+    missing = len(shape) - x.ndim
+    fits = missing >= 0 and all(
+        n in (1, wanted) for n, wanted in zip(x.shape, shape[missing:], strict=True)
+    )
+    if not fits:
+        raise ShapeError("shape-mismatch", f"shape {x.shape} does not broadcast to {shape}")
+    return x.with_shape(shape)
+
+
+broadcast_to: Op = Op(
+    "broadcast_to",
+    aval=_broadcast_aval,
+    ref=lambda x, *, shape: np.broadcast_to(x, shape)[()],
+    vjp=(lambda ct, y, x, *, shape: sum_to(ct, shape_of(x)),),
+    linear=(0,),
+    call=lambda x, shape: bind(broadcast_to, x, shape=shape_tuple(shape)),
+    samples=(
+        sample([1.0, 2.0], value=[[1.0, 2.0]] * 3, grads=([3.0, 3.0],), shape=(3, 2)),
+        sample(normal(), shape=(2, 3)),
+        sample(normal(3, 1), shape=(2, 3, 4)),
+        sample(normal(1), shape=(0,)),
+        sample(normal(1), shape=(1,)),
+    ),
+    doc="The value repeated along new axes and axes of length 1, to a given shape.",
+)
+
+
+def sum_to(value: Any, shape: Shape) -> Any:
+    """Sum a value over the axes that broadcasting from `shape` had spread."""
+    given = shape_of(value)
+    if given == shape:
+        return value
+    missing = len(given) - len(shape)
+    spread = tuple(
+        axis
+        for axis, n in enumerate(given)
+        if axis < missing or (shape[axis - missing] == 1 and n != 1)
+    )
+    return reshape(function("sum")(value, axis=spread), shape)
+
+
+def _permute_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
+    if sorted(axes) != list(range(x.ndim)):
+        raise ShapeError("bad-permutation", f"axes {axes} are no permutation of {x.ndim} axes")
+    return x.with_shape(tuple(x.shape[axis] for axis in axes))
+
+
+def _permute(x: Any, axes: Sequence[int] | None = None) -> Any:
+    ndim = len(shape_of(x))
+    order = range(ndim)[::-1] if axes is None else [axis_index(a, ndim) for a in axes]
+    return bind(permute, x, axes=tuple(order))
+
+
+def _permute_vjp(ct: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    return permute(ct, sorted(range(len(axes)), key=axes.__getitem__))
+
+
+permute: Op = Op(
+    "permute",
+    aval=_permute_aval,
+    ref=lambda x, *, axes: np.transpose(x, axes),
+    vjp=(_permute_vjp,),
+    linear=(0,),
+    call=_permute,
+    samples=(
+        sample([[1.0, 2.0]], value=[[1.0], [2.0]], grads=([[1.0, 1.0]],), axes=(1, 0)),
+        sample(normal(2, 3, 4), axes=(2, 0, 1)),
+        sample(normal(0, 3), axes=(1, 0)),
+        sample(normal(), axes=()),
+    ),
+    doc="Reorder axes; without `axes` they are reversed.",
+)
+
+Widths = tuple[tuple[int, int], ...]
+
+
+def _pad_aval(x: Aval, *, widths: Widths, value: float) -> Aval:
+    if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
+        raise ShapeError(
+            "bad-padding", f"pad widths {widths} must be a pair of counts for each axis of {x}"
+        )
+    return x.with_shape(
+        tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
+    )
+
+
+def _pad(x: Any, pad_width: Any, constant_values: float = 0) -> Any:
+    widths = np.broadcast_to(np.asarray(pad_width), (len(shape_of(x)), 2))
+    if widths.dtype.kind not in "iu":
+        raise ArgumentError("bad-padding", f"pad widths must be integers, not {pad_width!r}")
+    pairs = tuple((int(before), int(after)) for before, after in widths)
+    return bind(pad, x, widths=pairs, value=constant_values)
+
+
+def _pad_vjp(ct: Any, y: Any, x: Any, *, widths: Widths, value: float) -> Any:
+    inside = zip(widths, shape_of(x), strict=True)
+    return function("slice")(ct, tuple(slice(before, before + n) for (before, _), n in inside))
+
+
+pad: Op = Op(
+    "pad",
+    aval=_pad_aval,
+    ref=lambda x, *, widths, value: np.pad(x, widths, constant_values=value)[()],
+    vjp=(_pad_vjp,),
+    jvp=(lambda t, y, x, *, widths, value: bind(pad, t, widths=widths, value=0),),
+    call=_pad,
+    samples=(
+        sample(normal(2), widths=((1, 0),), value=9.0),
+        sample(normal(2, 3), widths=((0, 0), (2, 1)), value=0),
+        sample(normal(0, 1), widths=((1, 1), (0, 0)), value=0),
+        sample(normal(), widths=(), value=0),
+    ),
+    doc="Surround the value with a constant: `pad_width` elements before and after each axis.",
+)
+
+
+def _reshape_aval(x: Aval, *, shape: Shape) -> Aval:
+    if math.prod(shape) != x.size or any(n < 0 for n in shape):
+        raise ShapeError(
+            "shape-mismatch", f"{x} has {x.size} elements, shape {shape} holds {math.prod(shape)}"
+        )
+    return x.with_shape(shape)
+
+
+def _reshape(x: Any, shape: Any, *more: int) -> Any:
+    wanted = shape_tuple((shape, *more) if more else shape)
+    if wanted.count(-1) == 1:
+        rest = math.prod(n for n in wanted if n != -1)
+        size = math.prod(shape_of(x))
+        wanted = tuple(size // rest if n == -1 and rest else n for n in wanted)
+    return bind(reshape, x, shape=wanted)
+
+
+reshape: Op = Op(
+    "reshape",
+    aval=_reshape_aval,
+    ref=lambda x, *, shape: np.reshape(x, shape)[()],
+    vjp=(lambda ct, y, x, *, shape: bind(reshape, ct, shape=shape_of(x)),),
+    linear=(0,),
+    call=_reshape,
+    samples=(
+        sample(
+            [[1.0, 2.0], [3.0, 4.0]],
+            value=[1.0, 2.0, 3.0, 4.0],
+            grads=([[1, 1], [1, 1]],),
+            shape=(4,),
+        ),
+        sample(normal(2, 6), shape=(3, 1, 4)),
+        sample(normal(1), shape=()),
+        sample(normal(), shape=(1, 1)),
+        sample(normal(0, 3), shape=(3, 0)),
+    ),
+    doc="The same elements in another shape; one length may be -1.",
+)

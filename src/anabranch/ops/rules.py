@@ -1,0 +1,63 @@
+"""Shape rules and helpers that the op records share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from anabranch.core.aval import Shape
+from anabranch.core.bind import NUMBERS
+from anabranch.errors import DTypeError, OutOfRangeError, ShapeError
+
+
+def shape_of(value: Any) -> Shape:
+    """The shape of any operand; Python numbers have shape ()."""
+    return () if type(value) in NUMBERS else tuple(value.shape)
+
+
+def axis_index(axis: Any, ndim: int) -> int:
+    """An axis counted from 0.
+
+    Raises:
+        OutOfRangeError: `[axis-out-of-range]`.
+    """
+    position = operator.index(axis)
+    if not -ndim <= position < ndim:
+        raise OutOfRangeError(
+            "axis-out-of-range", f"axis {position} does not exist in an array with {ndim} axes"
+        )
+    return position % ndim
+
+
+def axes_tuple(axis: Any, ndim: int) -> tuple[int, ...]:
+    """NumPy's axis argument (None, one, or several) as ascending axes counted from 0.
+
+    Raises:
+        OutOfRangeError: `[axis-out-of-range]`.
+        ShapeError: `[repeated-axis]`.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    axes = [axis_index(a, ndim) for a in (axis if isinstance(axis, Sequence) else (axis,))]
+    if len(set(axes)) != len(axes):
+        raise ShapeError("repeated-axis", f"axis {tuple(axes)} names the same axis twice")
+    return tuple(sorted(axes))
+
+
+def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
+    """The shape after a reduction over these axes."""
+    if keepdims:
+        return kept(shape, axes)
+    return tuple(n for axis, n in enumerate(shape) if axis not in axes)
+
+
+def kept(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """The shape with these axes at length 1."""
+    return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+
+
+def require_integers(name: str, dtype: Any) -> None:
+    """Raise DTypeError `[index-dtype]` unless the dtype can index."""
+    if dtype.kind not in "iu":
+        raise DTypeError("index-dtype", f"{name} must be integers, not {dtype.name}")

@@ -1,0 +1,169 @@
+"""Comparing and choosing: the elementwise ops that decide what reaches a result.
+
+What happens at ties, at NaN and where a branch is not taken is written in `docs/conventions.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import Aval, aval
+from anabranch.core.dtype import promote
+from anabranch.core.op import NO_GRADIENT, Op, broadcast_shapes, elementwise
+from anabranch.core.sample import at, sample
+from anabranch.errors import DTypeError
+
+inf, nan = math.inf, math.nan
+
+
+def _absorb(ct: Any, p: Any) -> Any:
+    # Only 0 times inf or NaN can differ from the plain product, and that is a NaN.
+    product = ct * p
+    poisoned = np.isnan(product)
+    if not poisoned.any():
+        return product
+    return np.where(poisoned & np.equal(ct, 0), product.dtype.type(0), product)[()]
+
+
+absorb: Op = elementwise(
+    "absorb",
+    _absorb,
+    # Bilinear, but for the rule that an exact zero in the first operand wins.
+    vjp=(
+        lambda ct, y, a, p: absorb(ct, p),
+        lambda ct, y, a, p: absorb(a, ct),
+    ),
+    jvp=(
+        lambda t, y, a, p: absorb(t, p),
+        lambda t, y, a, p: absorb(a, t),
+    ),
+    result="arithmetic",
+    samples=(
+        at(2.0, 3.0, value=6.0, grads=(3.0, 2.0)),
+        at(0.0, inf, value=0.0, kink=True),
+        at(0.0, nan, value=0.0, kink=True),
+        at(2.0, inf, value=inf, kink=True),
+        at(inf, 0.0, value=nan, kink=True),
+    ),
+    doc="The product `x * y`, but 0 where x is exactly 0, even if y is infinite or NaN.",
+)
+
+
+def _comparison(name: str, ref: Any, doc: str, *points: Any) -> Any:
+    return elementwise(
+        name,
+        ref,
+        partials=NO_GRADIENT,
+        arity=2,
+        result="bool",
+        samples=(*points, at(nan, 1.0, value=name == "not_equal")),
+        doc=doc,
+    )
+
+
+_LESS, _TIE = (1.0, 2.0), (2.0, 2.0)
+equal: Op = _comparison(
+    "equal", operator.eq, "Whether x equals y.", at(*_LESS, value=False), at(*_TIE, value=True)
+)
+greater: Op = _comparison(
+    "greater", operator.gt, "Whether x > y.", at(*_LESS, value=False), at(*_TIE, value=False)
+)
+greater_equal: Op = _comparison(
+    "greater_equal", operator.ge, "Whether x >= y.", at(*_LESS, value=False), at(*_TIE, value=True)
+)
+less: Op = _comparison(
+    "less", operator.lt, "Whether x < y.", at(*_LESS, value=True), at(*_TIE, value=False)
+)
+less_equal: Op = _comparison(
+    "less_equal", operator.le, "Whether x <= y.", at(*_LESS, value=True), at(*_TIE, value=True)
+)
+not_equal: Op = _comparison(
+    "not_equal",
+    operator.ne,
+    "Whether x differs from y.",
+    at(*_LESS, value=True),
+    at(*_TIE, value=False),
+)
+
+isnan: Op = elementwise(
+    "isnan",
+    np.isnan,
+    partials=NO_GRADIENT,
+    arity=1,
+    result="bool",
+    samples=(at(nan, value=True), at(inf, value=False), at(0.0, value=False)),
+    doc="Whether each element is NaN.",
+)
+
+
+def _share(x: Any, other: Any, wins: Any) -> Any:
+    # NaN wins against a number, as it does in the value; ties share equally.
+    x_nan, other_nan = isnan(x), isnan(other)
+    tie = where(x_nan, other_nan, equal(x, other))
+    return where(tie, 0.5, where(where(x_nan, True, wins(x, other)), 1.0, 0.0))
+
+
+maximum: Op = elementwise(
+    "maximum",
+    np.maximum,
+    partials=(lambda y, a, b: _share(a, b, greater), lambda y, a, b: _share(b, a, greater)),
+    selects=True,
+    samples=(
+        at(2.0, 3.0, value=3.0, grads=(0.0, 1.0)),
+        at(2.0, 2.0, value=2.0, grads=(0.5, 0.5), kink=True),
+        at(nan, 2.0, value=nan, grads=(1.0, 0.0), kink=True),
+        at(-inf, 2.0, value=2.0, grads=(0.0, 1.0), kink=True),
+    ),
+    doc="The larger of two values; NaN wins, and a tie shares the cotangent equally.",
+)
+
+minimum: Op = elementwise(
+    "minimum",
+    np.minimum,
+    partials=(lambda y, a, b: _share(a, b, less), lambda y, a, b: _share(b, a, less)),
+    selects=True,
+    samples=(
+        at(2.0, 3.0, value=2.0, grads=(1.0, 0.0)),
+        at(2.0, 2.0, value=2.0, grads=(0.5, 0.5), kink=True),
+        at(2.0, nan, value=nan, grads=(0.0, 1.0), kink=True),
+    ),
+    doc="The smaller of two values; NaN wins, and a tie shares the cotangent equally.",
+)
+
+
+def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:
+    if condition.dtype.kind != "b":
+        raise DTypeError(
+            "mask-dtype",
+            f"where needs a bool condition, got {condition}",
+            hint="compare: mask != 0",
+        )
+    dtype, _ = promote([(x.dtype, x.weak), (y.dtype, y.weak)])
+    return aval(broadcast_shapes(condition, x, y), dtype)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    return np.where(condition, x, y)[()]
+
+
+where: Op = elementwise(
+    "where",
+    _where,
+    partials=(
+        NO_GRADIENT,
+        lambda y, c, a, b: c,
+        lambda y, c, a, b: where(c, False, True),
+    ),
+    aval=_where_aval,
+    selects=True,
+    kinds=("bool", "float", "float"),
+    samples=(
+        sample(True, 2.0, 3.0, value=2.0, grads=(None, 1.0, 0.0)),
+        sample(False, 2.0, nan, value=nan, grads=(None, 0.0, 1.0), kink=True),
+    ),
+    doc="x where the condition holds, y elsewhere; the branch not taken gets exactly 0.",
+)

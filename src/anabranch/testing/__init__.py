@@ -1,0 +1,1 @@
+"""Checks for users' own functions and ops: gradients against differences, whole op suites."""
