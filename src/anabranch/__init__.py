@@ -23,10 +23,22 @@ from anabranch.core.op import NO_GRADIENT as NO_GRADIENT
 from anabranch.core.op import UNSUPPORTED as UNSUPPORTED
 from anabranch.core.op import Op as Op
 from anabranch.core.op import elementwise as elementwise
-from anabranch.core.registry import functions as _functions
+from anabranch.core.op import public_functions as _public_functions
 from anabranch.core.sample import at as at
 from anabranch.core.sample import sample as sample
 from anabranch.errors import AnabranchError as AnabranchError
+from anabranch.errors import ArgumentError as ArgumentError
+from anabranch.errors import DomainError as DomainError
+from anabranch.errors import DTypeError as DTypeError
+from anabranch.errors import FreedGraphError as FreedGraphError
+from anabranch.errors import GradientCheckError as GradientCheckError
+from anabranch.errors import GraphError as GraphError
+from anabranch.errors import InternalError as InternalError
+from anabranch.errors import NoGradientError as NoGradientError
+from anabranch.errors import NoValueError as NoValueError
+from anabranch.errors import OutOfRangeError as OutOfRangeError
+from anabranch.errors import ShapeError as ShapeError
+from anabranch.errors import TraceError as TraceError
 from anabranch.frontends.compiled import compile as compile
 from anabranch.frontends.eager import asarray as asarray
 from anabranch.frontends.eager import no_grad as no_grad
@@ -52,7 +64,7 @@ float16 = _numpy.float16
 float32 = _numpy.float32
 float64 = _numpy.float64
 
-globals().update(_functions())
+globals().update(_public_functions())
 
 if TYPE_CHECKING:
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from anabranch.core.bind import scope
 from anabranch.core.registry import register_function
-from anabranch.errors import ShapeError, boundary
+from anabranch.errors import ShapeError
 from anabranch.ops.elementwise import absolute, exp, log, stop_gradient
 from anabranch.ops.index import one_hot
 from anabranch.ops.layout import permute, reshape
@@ -23,7 +23,6 @@ Function = Callable[..., Any]
 def composed(function: Function) -> Function:
     """Make a public function of this one, named as it is, whose nodes carry its name as scope."""
 
-    @boundary
     @functools.wraps(function)
     def scoped(*args: Any, **kwargs: Any) -> Any:
         with scope(function.__name__):

@@ -8,8 +8,10 @@
     ├── OutOfRangeError             also IndexError
     ├── GraphError                  also ValueError
     ├── TraceError                  also TypeError
+    │   └── NoValueError            also AttributeError
     ├── NoGradientError             also NotImplementedError
     ├── FreedGraphError             also RuntimeError
+    ├── GradientCheckError          also AssertionError: a derivative that differences deny
     └── InternalError               also AssertionError: a fault of the library, never of the user
 
 `str(error)` is the whole message: ``[code] sentence``, the source block, at most three facts and
@@ -18,14 +20,9 @@ one hint. The parts stay readable as attributes, so no tool has to parse the tex
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, ParamSpec, Protocol, TypeVar
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 LIBRARY_ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Programs that ship inside the package but write graphs like a user does.
@@ -107,6 +104,10 @@ class TraceError(AnabranchError, TypeError):
     """A value that only exists when the graph runs was asked for while it is being built."""
 
 
+class NoValueError(TraceError, AttributeError):
+    """A graph value was asked for an attribute of eager tensors; `hasattr` answers no."""
+
+
 class NoGradientError(AnabranchError, NotImplementedError):
     """A derivative was asked for that does not exist or is not written."""
 
@@ -115,51 +116,18 @@ class FreedGraphError(AnabranchError, RuntimeError):
     """Saved values were needed again after `backward(retain=False)` had freed them."""
 
 
+class GradientCheckError(AnabranchError, AssertionError):
+    """A derivative disagrees with finite differences; the report is `details["report"]`."""
+
+
 class InternalError(AnabranchError, AssertionError):
     """The library broke its own rules; please report the printed graph."""
 
 
-for _cls in [AnabranchError, *AnabranchError.__subclasses__()]:
+for _cls in [AnabranchError, *AnabranchError.__subclasses__(), NoValueError]:
     _cls.__module__ = "anabranch"  # how users name them, and what a traceback prints
 
 
 def is_library_file(filename: str) -> bool:
     """Whether code of this file is the library's own (its demo program counts as a user)."""
     return filename.startswith(LIBRARY_ROOT) and not filename.startswith(_APPLICATIONS)
-
-
-def trim(error: AnabranchError) -> AnabranchError:
-    """Drop the library's frames from a traceback, so that only the user's own lines are shown."""
-    if not show_full_traceback():
-        error.__traceback__ = _user_frames(error.__traceback__)
-    return error
-
-
-def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
-    kept = []
-    while traceback is not None:
-        if not is_library_file(traceback.tb_frame.f_code.co_filename):
-            kept.append(traceback)
-        traceback = traceback.tb_next
-    result: TracebackType | None = None
-    for entry in reversed(kept):
-        result = TracebackType(result, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return result
-
-
-def show_full_traceback() -> bool:
-    """Replaced by `core.config`, which knows the thread's options."""
-    return False
-
-
-def boundary(function: Callable[P, R]) -> Callable[P, R]:
-    """Mark a public entry point: errors leave it with at most this one library frame."""
-
-    @functools.wraps(function)
-    def entry(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except AnabranchError as error:
-            raise trim(error) from error.__cause__
-
-    return entry

@@ -32,6 +32,7 @@ class ReferenceExecutable:
     """The instructions of a graph over numbered places that hold its values."""
 
     def __init__(self, graph: Graph) -> None:
+        self._name = graph.name
         self._initial: list[Any] = []  # what each place holds before a run
         self._place_of: dict[tuple[int, int], int] = {}
         logged = [node for node in graph.nodes if node.logs]
@@ -85,6 +86,10 @@ class ReferenceExecutable:
                     out = ref(*[env[i] for i in inputs], **attrs)
                 except AnabranchError as error:
                     error.source = error.source or node.source
+                    error.facts = (*error.facts, f'running {node!r} of graph "{self._name}"')
+                    raise
+                except Exception as error:
+                    error.add_note(f'in {node!r} of graph "{self._name}", written at {node.source}')
                     raise
                 if is_weak:
                     out = out.item() if hasattr(out, "item") else out

@@ -17,6 +17,7 @@ from anabranch.core.aval import aval_of
 from anabranch.core.dtype import WEAK_DTYPES
 from anabranch.core.registry import lookup
 from anabranch.core.source import RawSource, capture, resolve
+from anabranch.core.values import ARRAYS, plain
 from anabranch.errors import AnabranchError, ArgumentError
 
 if TYPE_CHECKING:
@@ -29,16 +30,24 @@ Apply = Callable[["Op", tuple[Any, ...], dict[str, Any]], Any]
 
 # Plain operands: what NumPy itself can compute with, no front end needed.
 NUMBERS = frozenset(WEAK_DTYPES)
-ARRAYS = (np.ndarray, np.generic)
 
 
 class State(threading.local):
-    """What this thread is doing: building which graph, recording or not, deriving which node."""
+    """What this thread is doing.
+
+    trace: the graph that a running trace builds; ops go there.
+    recording: whether eager ops are recorded.
+    transforms: how many derivatives of functions are being evaluated, one inside the other.
+    origin: the node and input slot whose derivative is being built.
+    line: the line that new nodes get instead of the running one, while a graph is replayed.
+    scope: the path of names that new nodes carry.
+    """
 
     trace: Graph | None = None
     recording: bool = True
     transforms: int = 0
     origin: tuple[Node, int] | None = None
+    line: RawSource | None = None
     scope: str = ""
 
 
@@ -79,12 +88,22 @@ def bind(op: Op | str, *args: Any, **attrs: Any) -> Any:
 
 def compute(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The op on plain arrays and numbers, by its NumPy reference."""
-    if not any(isinstance(arg, ARRAYS) for arg in args):
-        args = tuple(np.asarray(a) if type(a) in NUMBERS else a for a in args)
+    values = [operand(op, arg) for arg in args]
+    if not any(isinstance(value, ARRAYS) for value in values):
+        values = [np.asarray(value)[()] for value in values]
     try:
-        return op.ref(*args, **attrs)
+        return op.ref(*values, **attrs)
     except Exception as error:
         raise explain_failure(op, args, attrs, error) from None
+
+
+def operand(op: Op, arg: Any) -> Any:
+    """A plain operand as a value: an array in C order, a NumPy scalar or a Python number."""
+    if type(arg) in NUMBERS:
+        return arg
+    if isinstance(arg, ARRAYS):
+        return plain(arg)
+    raise bad_operand(op, arg)
 
 
 def explain_failure(
@@ -93,9 +112,6 @@ def explain_failure(
     """What to raise when a reference failed: the op's own rule speaks first, then NumPy."""
     if isinstance(error, AnabranchError):
         return located(error, args)
-    for arg in args:
-        if not is_operand(arg):
-            return bad_operand(op, arg)
     try:
         op.aval(*map(aval_of, args), **attrs)
     except AnabranchError as better:
@@ -131,9 +147,9 @@ def describe(position: int, value: Any) -> str:
 
 
 def current_source() -> RawSource | None:
-    """The line a new node belongs to: the differentiated node's inside a derivative rule."""
+    """The line a new node belongs to: of the node that is differentiated or replayed, if any."""
     origin = state.origin
-    return capture() if origin is None else origin[0].raw_source
+    return (state.line or capture()) if origin is None else origin[0].raw_source
 
 
 @contextmanager

@@ -12,18 +12,22 @@ from anabranch.core.aval import aval_of
 from anabranch.core.graph import Graph
 from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Literal
-from anabranch.errors import InternalError
+from anabranch.errors import AnabranchError, InternalError
 
 Faults = Iterator[str]
 
 
 def check(graph: Graph) -> None:
-    """Raise InternalError `[illegal-graph]` when the graph breaks a rule."""
-    faults = [fault for rule in RULES for fault in rule(graph)]
-    if faults:
-        raise InternalError(
-            "illegal-graph", f"{'; '.join(faults[:5])}\n\n{graph}", faults=tuple(faults)
-        )
+    """Raise InternalError `[illegal-graph]` when the graph breaks a rule.
+
+    Later rules read the graph as earlier ones found it to be, so the first broken rule speaks alone.
+    """
+    for rule in RULES:
+        faults = tuple(rule(graph))
+        if faults:
+            raise InternalError(
+                "illegal-graph", f"{'; '.join(faults[:5])}\n\n{graph}", faults=faults
+            )
 
 
 def ids_are_positions(graph: Graph) -> Faults:
@@ -69,7 +73,11 @@ def avals_follow_the_rule(graph: Graph) -> Faults:
     for node in graph.nodes:
         if node.op is PARAMETER:
             continue
-        inferred = node.op.aval(*(edge.aval for edge in node.inputs), **node.attrs)
+        try:
+            inferred = node.op.aval(*(edge.aval for edge in node.inputs), **node.attrs)
+        except AnabranchError as error:
+            yield f"{node.ref} breaks the rule of its op: {error.sentence}"
+            continue
         if (inferred if isinstance(inferred, tuple) else (inferred,)) != node.avals:
             yield f"{node.ref} is {node.avals}, but its op infers {inferred}"
 

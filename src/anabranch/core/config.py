@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
-from anabranch import errors
+from anabranch.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def config(**changes: bool) -> Iterator[Options]:
     known = [field.name for field in fields(Options)]
     for name in changes:
         if name not in known:
-            raise errors.ArgumentError(
+            raise ArgumentError(
                 "unknown-option", f"config has no option {name!r}; it has {', '.join(known)}"
             )
     previous = _current.options
@@ -61,6 +61,3 @@ def config(**changes: bool) -> Iterator[Options]:
         yield _current.options
     finally:
         _current.options = previous
-
-
-errors.show_full_traceback = lambda: _current.options.full_traceback

@@ -73,7 +73,7 @@ def checked(dtype: DType) -> DType:
     return dtype
 
 
-def is_floating(dtype: DType) -> bool:
+def is_floating(dtype: DType | None) -> bool:
     """Whether values of this dtype have tangents."""
     return dtype in FLOATS
 

@@ -20,13 +20,14 @@ from anabranch.core.bind import (
     register_frontend,
     state,
 )
-from anabranch.core.dtype import checked
+from anabranch.core.entry import boundary
 from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Edge, Literal, Node, Output, make_node
 from anabranch.core.op import Op
 from anabranch.core.registry import lookup
 from anabranch.core.text import listing
-from anabranch.errors import AnabranchError, GraphError, TraceError
+from anabranch.core.values import as_array, as_dtype, as_shape, plain
+from anabranch.errors import AnabranchError, ArgumentError, GraphError, TraceError
 
 
 class Graph:
@@ -56,6 +57,7 @@ class Graph:
 
     # Building
 
+    @boundary
     def parameter(self, name: str, shape: Shape | int, dtype: Any, *, weak: bool = False) -> Node:
         """Append an input of the graph.
 
@@ -69,19 +71,22 @@ class Graph:
                     "duplicate-name", f'graph "{self.name}" has a parameter "{name}" already'
                 )
             )
-        sizes = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        kind = checked(np.dtype(dtype))
-        node = self.append(PARAMETER, (), {}, (aval(sizes, kind, weak),), name=name)
+        if not isinstance(name, str):
+            raise ArgumentError("bad-argument", f"a parameter's name is a string, not {name!r}")
+        made = aval(as_shape(shape), as_dtype(dtype), weak)
+        node = self.append(PARAMETER, (), {}, (made,), name=name)
         self.parameters.append(node)
         return node
 
+    @boundary
     def constant(self, value: Any, name: str | None = None) -> Node:
         """Append an array that belongs to the graph; it is copied and never changes."""
-        array = np.array(value)
+        array = as_array(value)
         array.flags.writeable = False
-        made = (aval(array.shape, checked(array.dtype)),)
+        made = (aval(array.shape, array.dtype),)
         return self.append(CONSTANT, (), {"value": array}, made, name=name)
 
+    @boundary
     def add_node(self, op: Op | str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """Append an application of `op`; the same as applying the op to the inputs."""
         record = op if isinstance(op, Op) else lookup(op)
@@ -111,6 +116,7 @@ class Graph:
         if type(arg) in NUMBERS or isinstance(arg, np.generic):
             return Literal(arg)
         if isinstance(arg, np.ndarray):
+            plain(arg)  # refuses what is no value
             return self.lift_array(arg)
         raise bad_operand(op, arg)
 
@@ -150,6 +156,7 @@ class Graph:
                 uses.append((number, slot))
         return node
 
+    @boundary
     def set_outputs(self, outputs: Iterable[Any]) -> None:
         """Mark the outputs.
 
@@ -159,7 +166,7 @@ class Graph:
         """
         chosen = tuple(outputs)
         if not chosen:
-            raise located(GraphError("no-outputs", f'graph "{self.name}" was given no outputs'))
+            raise GraphError("no-outputs", f'graph "{self.name}" was given no outputs')
         for edge in chosen:
             if not isinstance(edge, Edge):
                 raise located(
@@ -192,7 +199,7 @@ class Graph:
     def _foreign(self, op: Op | None, node: Node) -> AnabranchError:
         other = node.graph
         if other is None:
-            return ended(node)
+            return ended(node, f' and cannot enter graph "{self.name}"')
         theirs = f'graph "{other.name}"'
         doing = (
             "an output must belong to its graph" if op is None else f"{op.name} mixes two graphs"
@@ -214,14 +221,14 @@ class Graph:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
 
 
-def ended(node: Node) -> AnabranchError:
+def ended(node: Node, consequence: str = "") -> AnabranchError:
     """The error for a node whose trace has ended or whose graph was dropped."""
     made = "" if node.source is None else f" written at {node.source}"
     return located(
         TraceError(
             "ended-trace",
             f"{node.name or node.op.name}{made} belongs to a trace that has ended, or to a graph"
-            " that is gone",
+            f" that is gone{consequence}",
             facts=(f"{node.name or node.ref}: {node.avals[0]}   {node.op.name}{made}",),
             hint="return it from the traced function, or keep the Graph object",
         )

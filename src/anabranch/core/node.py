@@ -15,7 +15,7 @@ from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.op import Op
 from anabranch.core.operators import Operators
 from anabranch.core.source import RawSource, Source, resolve
-from anabranch.errors import AnabranchError, GraphError, TraceError
+from anabranch.errors import AnabranchError, GraphError, NoValueError, TraceError
 
 if TYPE_CHECKING:
     from anabranch.core.graph import Graph
@@ -84,24 +84,14 @@ class Edge(Operators):
                 "not-executed",
                 f"a node stores relations, no value: .{name} exists only on eager tensors",
                 "run the compiled graph, or use ab.grad",
-                AttributeError,
+                NoValueError,
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _has_no_value(
-        self, code: str, text: str, hint: str | None = None, also: type | None = None
+        self, code: str, text: str, hint: str | None = None, cls: type[TraceError] = TraceError
     ) -> AnabranchError:
-        cls = TraceError if also is None else _TRACE_ATTRIBUTE_ERROR
         return located(cls(code, text, hint=hint), (self,))
-
-
-class _TraceAttributeError(TraceError, AttributeError):
-    """Raised by attribute access, so that `hasattr` answers no."""
-
-
-_TraceAttributeError.__name__ = _TraceAttributeError.__qualname__ = "TraceError"
-_TraceAttributeError.__module__ = "anabranch"
-_TRACE_ATTRIBUTE_ERROR = _TraceAttributeError
 
 
 class Output(Edge):
@@ -227,7 +217,9 @@ class Node(_Fields):
     @property
     def described(self) -> tuple[str | None, str]:
         made = "" if self.source is None else f", written at {self.source}"
-        return self.name, (self.kind if self.kind != "op" else self.op.name) + made
+        graph = self.graph
+        owner = "" if graph is None else f' of graph "{graph.name}"'
+        return self.name or self.ref, f"{self.op.name}{owner}{made}"
 
     def named(self, name: str) -> Node:
         """This node, under a name that listings and errors show."""

@@ -11,9 +11,16 @@ from typing import Any, Final
 from anabranch.core.aval import Aval, aval
 from anabranch.core.bind import bind
 from anabranch.core.dtype import FLOATS, WEAK_DTYPES, DType, promote
-from anabranch.core.registry import lookup, register, register_function
+from anabranch.core.entry import boundary
+from anabranch.core.registry import (
+    functions,
+    lookup,
+    register,
+    register_function,
+    registered_ops,
+)
 from anabranch.core.sample import SIGNED, Domain, Sample, elementwise_samples
-from anabranch.errors import DTypeError, ShapeError, boundary
+from anabranch.errors import DTypeError, ShapeError
 
 Rule = Callable[..., Any]
 
@@ -99,26 +106,28 @@ class Op:
     selects: bool = False
 
     is_flat: bool = field(init=False, default=False)
+    _rules: tuple[Slot, ...] | NoGradient | Unsupported = field(init=False, default=_NOT_WRITTEN)
 
     def __post_init__(self) -> None:
+        rules = self.vjp if self.partials is None else self.partials
+        object.__setattr__(self, "is_flat", isinstance(rules, NoGradient))
+        object.__setattr__(self, "_rules", _NOT_WRITTEN if rules is None else rules)
         register(self)
-        object.__setattr__(self, "is_flat", isinstance(self.partials or self.vjp, NoGradient))
         if self.arity != 0:
-            register_function(self.name, _public(self))
+            register_function(
+                self.name, functools.partial(bind, self) if self.call is None else self.call
+            )
 
     def gradient(self, slot: int) -> Slot:
         """The rule that sends a cotangent to this input: a partial, a vjp, or why there is none."""
-        rules = self.partials if self.partials is not None else self.vjp
-        if rules is None:
-            return _NOT_WRITTEN
-        return rules if isinstance(rules, NoGradient | Unsupported) else rules[slot]
+        rules = self._rules
+        return rules[slot] if isinstance(rules, tuple) else rules
 
     @property
     def inputs(self) -> int:
         """How many inputs the op takes (for `arity=None`, as many as it has rules)."""
-        for rules in (self.partials, self.vjp):
-            if isinstance(rules, tuple):
-                return len(rules)
+        if isinstance(self._rules, tuple):
+            return len(self._rules)
         return 1 if self.arity is None else self.arity
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
@@ -131,29 +140,37 @@ class Op:
         return lookup, (self.name,)
 
 
-def _public(op: Op) -> Rule:
-    """The function users call: the op with NumPy's arguments, named and documented."""
-    if op.call is None:
-        names = "xyzuvw"[: op.inputs]
-        parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names]
+Op.__init__ = boundary(Op.__init__)  # type: ignore[method-assign]  # users make records too
 
-        def function(*args: Any, **attrs: Any) -> Any:
-            return bind(op, *args, **attrs)
 
-        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    else:
-        call = op.call
+def public_functions() -> dict[str, Rule]:
+    """The functions users call, by name: every op and every composed function."""
+    ops = {op.name: op for op in registered_ops()}
+    return {
+        name: boundary(_documented(ops[name], function) if name in ops else function)
+        for name, function in functions().items()
+    }
 
-        @functools.wraps(call)
-        def function(*args: Any, **attrs: Any) -> Any:
-            return call(*args, **attrs)
 
+def _documented(op: Op, call: Rule) -> Rule:
+    """An op's function with its name, doc and signature."""
+
+    def function(*args: Any, **attrs: Any) -> Any:
+        return call(*args, **attrs)
+
+    names = "xyzuvw"[: op.inputs]
+    function.__signature__ = (  # type: ignore[attr-defined]
+        inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
+        if op.call is None
+        else inspect.signature(op.call)
+    )
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.doc
     function.__module__ = "anabranch"
-    return boundary(function)
+    return function
 
 
+@boundary
 def elementwise(
     name: str,
     ref: Rule,

@@ -12,26 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.bind import bind, is_operand
-from anabranch.core.registry import function
-from anabranch.errors import AnabranchError, trim
+from anabranch.core.bind import is_operand
+from anabranch.core.entry import leaving
+from anabranch.core.registry import functions
+from anabranch.errors import AnabranchError, ArgumentError
 
 Method = Callable[..., Any]
+_functions = functions()  # filled when the ops are imported; looked up at each call
 
 
-def _unless_foreign(error: AnabranchError, other: Any) -> Any:
-    # A foreign class may know how to combine with us: only what we claim to know raises here.
-    if is_operand(other) or isinstance(other, list | tuple):
-        raise trim(error) from error.__cause__
-    return NotImplemented
+def _is_ours(other: Any) -> bool:
+    # A foreign class may know how to combine with us: only what we claim to know raises.
+    return is_operand(other) or isinstance(other, list | tuple)
 
 
 def _binary(name: str) -> Method:
     def method(self: Any, other: Any) -> Any:
         try:
-            return bind(name, self, other)
+            return _functions[name](self, other)
         except AnabranchError as error:
-            return _unless_foreign(error, other)
+            if _is_ours(other):
+                raise leaving(error) from error.__cause__
+            return NotImplemented
 
     return method
 
@@ -39,9 +41,11 @@ def _binary(name: str) -> Method:
 def _reflected(name: str) -> Method:
     def method(self: Any, other: Any) -> Any:
         try:
-            return bind(name, other, self)
+            return _functions[name](other, self)
         except AnabranchError as error:
-            return _unless_foreign(error, other)
+            if _is_ours(other):
+                raise leaving(error) from error.__cause__
+            return NotImplemented
 
     return method
 
@@ -51,9 +55,9 @@ def _call(name: str) -> Method:
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return function(name)(self, *args, **kwargs)
+            return _functions[name](self, *args, **kwargs)
         except AnabranchError as error:
-            raise trim(error) from error.__cause__
+            raise leaving(error) from error.__cause__
 
     return method
 
@@ -93,6 +97,26 @@ class Operators:
     transpose = _call("permute")
     astype = _call("astype")
     take = _call("take")
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        # NumPy would convert to an array and so drop the history without a word.
+        known = func.__name__ in _functions
+        raise leaving(
+            ArgumentError(
+                "numpy-function",
+                f"np.{func.__name__} computes on arrays and would lose the derivative",
+                hint=f"ab.{func.__name__}(...)" if known else "np functions take x.data",
+            )
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise leaving(
+            ArgumentError(
+                "item-assignment",
+                "values do not change: item assignment would pull them from under the graph",
+                hint="ab.scatter_add and ab.where build a new value; x.data[...] changes a leaf",
+            )
+        )
 
     def __rpow__(self, other: Any) -> Any:
         return _call("power")(other, self) if is_operand(other) else NotImplemented

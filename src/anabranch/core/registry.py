@@ -36,14 +36,9 @@ def register_function(name: str, function: Callable[..., Any]) -> None:
     _functions[name] = function
 
 
-def function(name: str) -> Callable[..., Any]:
-    """The public function of this name."""
-    return _functions[name]
-
-
 def functions() -> dict[str, Callable[..., Any]]:
-    """Every public function by name, sorted."""
-    return dict(sorted(_functions.items()))
+    """Every function by name, for reading: the table itself."""
+    return _functions
 
 
 def lookup(name: str) -> Op:

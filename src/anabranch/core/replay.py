@@ -5,31 +5,35 @@ On arrays this computes, on eager tensors it records, on nodes it appends: the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from anabranch.core.bind import bind
+from anabranch.core.bind import bind, state
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 
 
-def replay(
-    graph: Graph, arguments: Sequence[Any], lift: Callable[[Any], Any] = lambda v: v
-) -> list[Any]:
+def replay(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     """The graph's outputs for these arguments, one for each parameter.
 
-    `lift` may turn the value of a constant node into something else.
+    What it records or appends keeps the lines and scopes of the replayed nodes.
     """
     env: dict[int, tuple[Any, ...]] = {
         node.id: (value,) for node, value in zip(graph.parameters, arguments, strict=True)
     }
-    for node in graph.order(graph.outputs):
-        if node.kind == "constant":
-            env[node.id] = (lift(node.attrs["value"]),)
-        elif node.id not in env:
-            inputs = [
-                e.value if isinstance(e, Literal) else env[e.node.id][e.index] for e in node.inputs
-            ]
-            result = bind(node.op, *inputs, **node.attrs)
-            env[node.id] = result if len(node.avals) > 1 else (result,)
+    before = state.line, state.scope
+    try:
+        for node in graph.order(graph.outputs):
+            if node.kind == "constant":
+                env[node.id] = (node.attrs["value"],)
+            elif node.id not in env:
+                state.line, state.scope = node.raw_source, node.scope
+                inputs = [
+                    e.value if isinstance(e, Literal) else env[e.node.id][e.index]
+                    for e in node.inputs
+                ]
+                result = bind(node.op, *inputs, **node.attrs)
+                env[node.id] = result if len(node.avals) > 1 else (result,)
+    finally:
+        state.line, state.scope = before
     return [env[edge.node.id][edge.index] for edge in graph.outputs]

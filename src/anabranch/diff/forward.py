@@ -103,7 +103,10 @@ def _transposed(node: Node, slot: int, t: Any, y: Any, xs: tuple[Any, ...]) -> A
         region = ancestors([v])
         within = dependents(region.values(), cts)
         arrived = reverse(node_steps(region.values(), within), {key_of(v): seed}, within)
-        graph.set_outputs([arrived.get(key_of(c)) or zeros_like(c) for c in cts])
+        found = [arrived.get(key_of(ct)) for ct in cts]
+        graph.set_outputs(
+            [zeros_like(c) if one is None else one for one, c in zip(found, cts, strict=True)]
+        )
     finally:
         state.trace, state.origin = outer
     found = replay(graph, [*map(zeros_like, ys), *ys, *xs, t])

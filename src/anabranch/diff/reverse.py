@@ -46,7 +46,7 @@ def reverse(
             for slot, edge in enumerate(node.inputs):
                 if isinstance(edge, Literal) or edge.node.id not in wanted:
                     continue
-                if not edge.aval.is_floating:
+                if len(edge.node.avals) > 1 and not edge.node.avals[edge.index].is_floating:
                     continue
                 state.origin = (node, slot)
                 part = pulled_back(node, slot, ct, y, xs, common)

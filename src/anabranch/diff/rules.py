@@ -10,10 +10,11 @@ import math
 from typing import Any
 
 from anabranch.core.aval import aval_of
-from anabranch.core.bind import ARRAYS, NUMBERS, bind
+from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.config import options
 from anabranch.core.node import Node
 from anabranch.core.op import NoGradient, Unsupported
+from anabranch.core.values import ARRAYS
 from anabranch.errors import InternalError, NoGradientError
 from anabranch.ops.layout import broadcast_to, sum_to
 from anabranch.ops.select import absorb, where

@@ -13,12 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from anabranch.core.bind import NUMBERS
 from anabranch.errors import is_library_file
 
 _DEPTH = 6
 _LIMIT = 5_000
-_OPAQUE = (type, types.ModuleType, str, bytes, *NUMBERS)
+_PLAIN = (str, bytes, *NUMBERS, np.generic)
 
 
 class Reach(NamedTuple):
@@ -36,33 +38,46 @@ class Reach(NamedTuple):
             return False
 
 
-def reachable(function: Any) -> Iterator[Reach]:
-    """Values that the function can reach by names, attributes and items, nearest first."""
+def reachable(function: Any, *more: Any) -> Iterator[Reach]:
+    """Values that the function, or one of `more`, reaches by names, attributes and items.
+
+    Of classes and modules only the attributes are followed that code on the way names. Layers of
+    the library's own wrappers do not count as depth.
+    """
+    named: set[str] = set()
     seen: set[int] = set()
-    pending = deque([(Reach("", lambda: function, function), 0)])
+    pending = deque((Reach("", lambda root=root: root, root), 0) for root in (function, *more))  # type: ignore[misc]
     while pending and len(seen) < _LIMIT:
         reach, depth = pending.popleft()
-        if id(reach.value) in seen:
+        value = reach.value
+        if id(value) in seen or isinstance(value, _PLAIN):
             continue
-        seen.add(id(reach.value))
-        if depth:
-            yield reach
-        if depth < _DEPTH and not isinstance(reach.value, _OPAQUE):
-            pending.extend((child, depth + 1) for child in _children(reach))
+        seen.add(id(value))
+        yield reach
+        if depth < _DEPTH:
+            if isinstance(value, types.FunctionType):
+                named |= _global_names(value.__code__)
+            deeper = depth + (not _is_library_function(value))
+            pending.extend((child, deeper) for child in _children(reach, named))
 
 
 def baked_numbers(function: Any) -> dict[str, Any]:
     """The Python numbers that user code reachable from the function names: fixed by a trace."""
-    found = {}
-    for reach in [Reach("", lambda: function, function), *reachable(function)]:
-        if isinstance(reach.value, types.FunctionType):
-            for child in _function_names(reach.value):
-                if type(child.value) in NUMBERS:
-                    found[child.label] = child.value
-    return found
+    return {
+        child.label: child.value
+        for reach in reachable(function)
+        if isinstance(reach.value, types.FunctionType) and not _is_library_function(reach.value)
+        for child in _function_names(reach.value)
+        if type(child.value) in NUMBERS
+    }
 
 
-def _children(reach: Reach) -> Iterator[Reach]:
+def _is_library_function(value: Any) -> bool:
+    code = getattr(value, "__code__", None)
+    return code is not None and is_library_file(code.co_filename)
+
+
+def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
     label, _, value = reach
     if isinstance(value, types.FunctionType):
         yield from _function_names(value)
@@ -77,9 +92,22 @@ def _children(reach: Reach) -> Iterator[Reach]:
         yield from (_item(label, value, key) for key in list(value)[:_LIMIT])
     elif isinstance(value, list | tuple):
         yield from (_item(label, value, i) for i in range(min(len(value), _LIMIT)))
+    elif isinstance(value, type | types.ModuleType):
+        names = named.intersection(vars(value))
+        yield from (_attribute(label, value, name) for name in sorted(names))
     else:
-        for name in list(getattr(value, "__dict__", ())):
-            yield _attribute(label, value, name)
+        yield from (_attribute(label, value, name) for name in _attribute_names(value))
+        if type(value).__module__ != "builtins":
+            yield Reach(f"type({label})", lambda: type(value), type(value))
+
+
+def _attribute_names(value: Any) -> Iterator[str]:
+    yield from list(getattr(value, "__dict__", ()))
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        yield from (
+            name for name in ([slots] if isinstance(slots, str) else slots) if hasattr(value, name)
+        )
 
 
 def _function_names(function: types.FunctionType) -> Iterator[Reach]:

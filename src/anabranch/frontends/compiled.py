@@ -10,16 +10,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from anabranch.core.aval import Aval
-from anabranch.core.bind import NUMBERS, located, state
+from anabranch.core.bind import NUMBERS, state
 from anabranch.core.config import options
+from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
 from anabranch.core.identity import value_key
 from anabranch.core.node import Edge
 from anabranch.core.replay import replay
-from anabranch.errors import ArgumentError, boundary
+from anabranch.core.values import plain, settled
+from anabranch.errors import ArgumentError
 from anabranch.frontends.containers import flatten
 from anabranch.frontends.execution import Passes, Program
 from anabranch.frontends.tensor import Tensor, make_tensor
@@ -189,11 +189,18 @@ class _Same:
     def __init__(self, value: Any) -> None:
         self.value = value
 
+    @property
+    def _parts(self) -> tuple[int, int]:
+        # Each access to a method makes a new object: what counts is its owner and its function.
+        if isinstance(self.value, types.MethodType):
+            return id(self.value.__self__), id(self.value.__func__)
+        return id(self.value), 0
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
+        return isinstance(other, _Same) and self._parts == other._parts
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return hash(self._parts)
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -209,7 +216,19 @@ def _plain(value: Any) -> Any:
     """An argument as the executable takes it: C order, no tensor; weak numbers stay Python's."""
     if type(value) is Tensor:
         value = value.value
-    return value if type(value) in NUMBERS else np.asarray(value, order="C")[()]
+    return value if type(value) in NUMBERS else settled(plain(value))
+
+
+def _require_arguments(function: Callable[..., Any], names: Iterable[str | int]) -> None:
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    for name in names:
+        if isinstance(name, str) and name not in parameters:
+            raise ArgumentError(
+                "no-such-argument",
+                f"static names {name!r}, the function has: {', '.join(parameters)}",
+            )
 
 
 def _positional_names(function: Callable[..., Any]) -> list[str]:
@@ -220,6 +239,7 @@ def _positional_names(function: Callable[..., Any]) -> list[str]:
     ]
 
 
+@boundary
 def compile(
     f: Callable[..., Any] | None = None,
     *,
@@ -261,7 +281,8 @@ def compile(
 
     def decorate(function: Callable[..., Any]) -> CompiledFunction:
         if not callable(function):
-            raise located(ArgumentError("bad-argument", "ab.compile needs a function"))
+            raise ArgumentError("bad-argument", "ab.compile needs a function")
+        _require_arguments(function, names)
         return CompiledFunction(function, backend, passes, names, verbose)
 
     return decorate if f is None else decorate(f)

@@ -13,18 +13,21 @@ from anabranch.core.bind import (
     NUMBERS,
     current_source,
     explain_failure,
+    operand,
     register_frontend,
     state,
 )
-from anabranch.core.dtype import FLOATS, checked
+from anabranch.core.dtype import FLOATS
+from anabranch.core.entry import boundary
 from anabranch.core.node import Literal, make_node
 from anabranch.core.op import Op
+from anabranch.core.values import as_array
 from anabranch.frontends.tensor import Tensor, float_array, make_tensor, next_id
 
 
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The eager side of `bind`: compute now, and record if an operand's history matters."""
-    values = [arg._data if type(arg) is Tensor else arg for arg in args]
+    values = [arg._data if type(arg) is Tensor else operand(op, arg) for arg in args]
     try:
         out = op.ref(*values, **attrs)
     except Exception as error:
@@ -64,19 +67,20 @@ def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> A
 def _edge(arg: Any) -> Any:
     """An operand as an input of a recorded node; a leaf gets its node, hence its id, first."""
     if type(arg) is Tensor:
-        if arg._node is None:
-            arg.node  # noqa: B018  # made at first use
+        if arg.node is None:
+            arg.recorded_node()
         return arg
     if type(arg) in NUMBERS or isinstance(arg, np.generic):
         return Literal(arg)
-    constant = make_tensor(arg, requires_grad=False)
-    constant.node  # noqa: B018
+    constant = make_tensor(np.array(arg))  # a copy: the walk back must meet the value of today
+    constant.recorded_node()
     return constant
 
 
 register_frontend(Tensor, 1, apply)
 
 
+@boundary
 def tensor(
     data: Any, dtype: Any = None, *, requires_grad: bool = False, name: str | None = None
 ) -> Tensor:
@@ -100,6 +104,7 @@ def tensor(
     return Tensor(float_array(data, dtype), requires_grad, name)
 
 
+@boundary
 def asarray(data: Any, dtype: Any = None) -> Tensor:
     """A tensor as the array API standard makes it: integers stay integers.
 
@@ -108,11 +113,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
         >>> ab.asarray([1, 2]).dtype
         dtype('int64')
     """
-    if isinstance(data, Tensor):
-        data = data._data
-    array = np.array(data, dtype, order="C")
-    checked(array.dtype)
-    return make_tensor(array)
+    return make_tensor(as_array(data._data if isinstance(data, Tensor) else data, dtype))
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anabranch.core.aval import aval_of
-from anabranch.core.bind import located
 from anabranch.core.node import Literal, Node
+from anabranch.core.source import capture, resolve
+from anabranch.core.values import as_array
 from anabranch.diff.region import Key, Step, ancestors, key_of
 from anabranch.diff.reverse import Observer, reverse
 from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
@@ -54,6 +55,7 @@ class Freed:
             "freed-graph",
             f"the inputs of this {name} were freed by backward(retain=False)",
             source=source,
+            facts=(f"needed at {resolve(capture())}",),
             hint="backward() keeps them for a second call",
         )
 
@@ -86,21 +88,17 @@ def seed(tensor: Any, ct: Any) -> Any:
     value = tensor.value
     if ct is None:
         if value.shape:
-            raise located(
-                ShapeError(
-                    "implicit-cotangent",
-                    f"a gradient starts from a scalar, but this is {aval_of(value)}",
-                    hint="sum it, or give the cotangent: backward(ct)",
-                )
+            raise ShapeError(
+                "implicit-cotangent",
+                f"a gradient starts from a scalar, but this is {aval_of(value)}",
+                hint="sum it, or give the cotangent: backward(ct)",
             )
         return value.dtype.type(1)
-    start = np.array(getattr(ct, "value", ct), value.dtype)
+    start = as_array(getattr(ct, "value", ct), value.dtype)
     if start.shape != value.shape:
-        raise located(
-            ShapeError(
-                "shape-mismatch",
-                f"the cotangent has shape {start.shape}, the value {value.shape}",
-            )
+        raise ShapeError(
+            "shape-mismatch",
+            f"the cotangent has shape {start.shape}, the value {value.shape}",
         )
     return start
 
@@ -112,15 +110,14 @@ def backward(
     if keep not in ("all", "leaves"):
         raise ArgumentError("bad-argument", f'keep is "all" or "leaves", not {keep!r}')
     if not tensor.requires_grad:
-        raise located(
-            NoGradientError(
-                "no-gradient-path",
-                "backward has nothing to reach: this value depends on no tensor that requires a"
-                " gradient",
-                hint="ab.tensor(data, requires_grad=True)",
-            )
+        raise NoGradientError(
+            "no-gradient-path",
+            "backward has nothing to reach: this value depends on no tensor that requires a"
+            " gradient",
+            hint="ab.tensor(data, requires_grad=True)",
         )
     start = seed(tensor, ct)
+    tensor.recorded_node()
     order = {key: edge for key, edge in ancestors([tensor]).items() if edge.requires_grad}
     wanted = {edge.node.id for edge in order.values()}
     cts: dict[Key, Any] = {key_of(tensor): start}

@@ -12,15 +12,22 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import aval_of
-from anabranch.core.bind import ARRAYS, NUMBERS, bind, located, state
+from anabranch.core.bind import NUMBERS, bind, state
 from anabranch.core.dtype import is_floating
 from anabranch.core.node import Edge
+from anabranch.core.values import ARRAYS, plain, settled
 from anabranch.diff.forward import forward
 from anabranch.diff.region import Step, ancestors, dependents, key_of, node_steps
 from anabranch.diff.reverse import reverse
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError
 from anabranch.frontends import engine
-from anabranch.frontends.containers import flatten, leaf_names, map_leaves, unflatten
+from anabranch.frontends.containers import (
+    argument_names,
+    flatten,
+    leaf_names,
+    map_leaves,
+    unflatten,
+)
 from anabranch.frontends.tensor import Tensor, make_tensor
 
 Refusal = Callable[[str, Any], AnabranchError]
@@ -50,29 +57,29 @@ class Evaluation:
         self.is_recorded = state.recording and (self.is_nested or tracked)
         self.aliases: list[Any] = []
         self.names: list[str] = []
-        self.structures: list[tuple[Any, int]] = []
+        self.structures: list[tuple[int | str, Any]] = []
         before = state.recording, state.transforms
         state.recording, state.transforms = True, state.transforms + 1
         try:
             new_args = [
-                self._aliased(value, wanted[i], refuse) if i in wanted else value
+                self._aliased(i, value, wanted[i], refuse) if i in wanted else value
                 for i, value in enumerate(args)
             ]
             new_kwargs = {
-                key: self._aliased(value, wanted[key], refuse) if key in wanted else value
+                key: self._aliased(key, value, wanted[key], refuse) if key in wanted else value
                 for key, value in kwargs.items()
             }
             self.out = function(*new_args, **new_kwargs)
         finally:
             state.recording, state.transforms = before
 
-    def _aliased(self, tree: Any, name: str, refuse: Refusal) -> Any:
+    def _aliased(self, key: int | str, tree: Any, name: str, refuse: Refusal) -> Any:
         leaves, structure = flatten(tree)
         names = leaf_names(structure, name)
         made = [self._alias(leaf, n, refuse) for leaf, n in zip(leaves, names, strict=True)]
         self.aliases += made
         self.names += names
-        self.structures.append((structure, len(made)))
+        self.structures.append((key, structure))
         return unflatten(structure, made)
 
     def _alias(self, value: Any, name: str, refuse: Refusal) -> Any:
@@ -90,9 +97,10 @@ class Evaluation:
                 alias = bind("identity", value)
                 return make_tensor(alias.value, alias.node, requires_grad=True)
             value = value.value
-        fresh = make_tensor(np.asarray(value, order="C")[()], requires_grad=True)
+        fresh = make_tensor(settled(plain(value)), requires_grad=True)
         fresh.requires_grad = True
         fresh.name = name
+        fresh.recorded_node()
         return fresh
 
     def edges(self) -> list[Any]:
@@ -103,7 +111,7 @@ class Evaluation:
         """The cotangents of the aliases for these of the outputs; None is a structural zero."""
         start: dict[Any, Any] = {}
         for edge, ct in zip(outputs, cts, strict=True):
-            if isinstance(edge, Edge | Tensor) and ct is not None:
+            if is_recorded(edge) and ct is not None:
                 key = key_of(edge)
                 start[key] = start[key] + ct if key in start else ct
         steps, within = self._steps(outputs)
@@ -116,12 +124,10 @@ class Evaluation:
         steps, _ = self._steps(outputs)
         given = set(start)
         found = self._walk(lambda: forward([s for s in steps if s.node.id not in given], start))
-        return [
-            found.get(key_of(edge)) if isinstance(edge, Edge | Tensor) else None for edge in outputs
-        ]
+        return [found.get(key_of(edge)) if is_recorded(edge) else None for edge in outputs]
 
     def _steps(self, outputs: Sequence[Any]) -> tuple[list[Step], set[int]]:
-        region = ancestors([e for e in outputs if isinstance(e, Edge | Tensor)])
+        region = ancestors([e for e in outputs if is_recorded(e)])
         within = dependents(region.values(), self.aliases)
         if self.is_symbolic:
             return node_steps(region.values(), within), within
@@ -144,50 +150,65 @@ class Evaluation:
 
     def _leaf_back(self, value: Any) -> Any:
         if self.gives_tensors:
-            return make_tensor(np.asarray(value)[()]) if isinstance(value, ARRAYS) else value
+            return make_tensor(settled(value)) if isinstance(value, ARRAYS) else value
         if type(value) is Tensor:
             value = value.value
         # Arrays of the pass may be shared with one another and with the arguments.
-        return np.array(value)[()] if isinstance(value, np.ndarray) else value
+        return settled(value.copy()) if isinstance(value, np.ndarray) else value
 
-    def grouped(self, leaves: list[Any]) -> list[Any]:
+    def grouped(self, leaves: list[Any]) -> dict[int | str, Any]:
         """One container for each wanted argument from one value for each alias."""
-        result, position = [], 0
-        for structure, size in self.structures:
-            result.append(unflatten(structure, leaves[position : position + size]))
-            position += size
+        result, position = {}, 0
+        for key, structure in self.structures:
+            end = position + structure.num_leaves
+            result[key] = unflatten(structure, leaves[position:end])
+            position = end
         return result
 
 
-def refusal(what: str, function: Callable[..., Any], others: Sequence[str]) -> Refusal:
+def is_recorded(value: Any) -> bool:
+    """Whether a result can depend on an alias: a node, or a tensor that has one."""
+    return isinstance(value, Edge) or (type(value) is Tensor and value.node is not None)
+
+
+def refusal(what: str, function: Callable[..., Any], args: Sequence[Any]) -> Refusal:
     """The error maker for arguments of `what` (grad, vjp, jvp) that have no tangent space."""
+    names = argument_names(function, len(args))
+    smooth = [n for n, value in zip(names, args, strict=True) if _is_smooth(value)]
 
     def refuse(name: str, value: Any) -> AnabranchError:
-        where = _defined_at(function)
-        facts = (f'"{name}" is an argument of {where}',)
+        root = name.split("[", maxsplit=1)[0].split(".", maxsplit=1)[0]
+        place = f"argument {names.index(root)}" if root in names else "an argument"
+        others = [n for n in smooth if n != root]
+        also = f'; "{others[0]}" is differentiable' if others else ""
+        facts = (f'"{name}" is {place} of {_defined_at(function)}{also}',)
         if not hasattr(value, "dtype"):
-            return located(
-                ArgumentError(
-                    "not-differentiable",
-                    f'{what} cannot differentiate "{name}", a {type(value).__name__}',
-                    facts=facts,
-                )
+            kind = type(value).__name__
+            return ArgumentError(
+                "not-differentiable", f'{what} cannot differentiate "{name}", a {kind}', facts=facts
             )
-        choice = next((o for o in others if o != name), None)
-        return located(
-            DTypeError(
-                "integer-gradient",
-                f'{what} has no meaning for "{name}", which is {aval_of(value)};'
-                " only floats have tangents",
-                facts=facts,
-                hint=f'argnums="{choice}" differentiates another argument'
-                if choice
-                else f"{name.split('[', maxsplit=1)[0]}.astype(float)",
-                argument=name,
-            )
+        call = (
+            f'ab.grad({getattr(function, "__name__", "f")}, argnums="{others[0]}")'
+            if others
+            else ""
+        )
+        return DTypeError(
+            "integer-gradient",
+            f'{what} has no meaning for "{name}", which is {aval_of(value)};'
+            " only floats have tangents",
+            facts=facts,
+            hint=call if call and what == "grad" else f"{name}.astype(float)",
+            argument=name,
         )
 
     return refuse
+
+
+def _is_smooth(value: Any) -> bool:
+    leaves = flatten(value)[0]
+    return bool(leaves) and all(
+        type(leaf) in (int, float) or is_floating(getattr(leaf, "dtype", None)) for leaf in leaves
+    )
 
 
 def _defined_at(function: Callable[..., Any]) -> str:

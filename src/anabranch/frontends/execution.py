@@ -10,6 +10,7 @@ import numpy as np
 from anabranch.backends.base import Backend, Executable
 from anabranch.backends.reference import ReferenceBackend
 from anabranch.core.graph import Graph
+from anabranch.core.values import settled
 from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import DEFAULT, PassReport, run_passes
 from anabranch.passes.rewrite import Pass
@@ -37,7 +38,7 @@ class Program:
         results = self.executable.run(arguments)
         return [
             out if type(out) is np.ndarray and out.base is None and not _is_given(out, arguments)
-            else np.array(out)[()]
+            else settled(np.array(out))
             for out in results
         ]  # fmt: skip
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from anabranch.core import graph as core
-from anabranch.core.aval import Aval, aval_of
-from anabranch.core.bind import ARRAYS, NUMBERS, located
-from anabranch.core.dtype import WEAK_DTYPES, short_name
+from anabranch.core.aval import aval_of
+from anabranch.core.bind import NUMBERS
+from anabranch.core.dtype import short_name
+from anabranch.core.entry import boundary
 from anabranch.core.node import Edge, Node
-from anabranch.errors import AnabranchError, ArgumentError, DTypeError, ShapeError, boundary
+from anabranch.core.values import ARRAYS, as_array, plain
+from anabranch.errors import AnabranchError, ArgumentError, DTypeError, ShapeError
 from anabranch.frontends.execution import Passes, Program
 from anabranch.frontends.tensor import Tensor
-from anabranch.passes.prune import prune
 
 
 class Graph(core.Graph):
@@ -30,10 +31,6 @@ class Graph(core.Graph):
         >>> float(run(3.0, 4.0))
         7.0
     """
-
-    parameter = boundary(core.Graph.parameter)
-    add_node = boundary(core.Graph.add_node)
-    set_outputs = boundary(core.Graph.set_outputs)
 
     @boundary
     def compile(
@@ -58,8 +55,8 @@ class CompiledGraph:
 
     def __init__(self, graph: core.Graph, single: bool, backend: str, passes: Passes) -> None:
         self.name = graph.name
-        self.program = Program(graph if passes == () else prune(graph).graph, backend, passes)
-        self.parameters: list[Node] = self.program.graph.parameters
+        self.program = Program(graph, backend, passes)
+        self.parameters: list[Node] = list(graph.parameters)
         self._single = single
 
     @boundary
@@ -84,12 +81,10 @@ class CompiledGraph:
         rest = names[len(args) :]
         if len(args) > len(names) or set(kwargs) != set(rest):
             given = f"{len(args)} by position" + (f" and {', '.join(kwargs)}" if kwargs else "")
-            raise located(
-                ArgumentError(
-                    "argument-count",
-                    f'graph "{self.name}" takes {len(names)} arguments'
-                    f" ({', '.join(names)}), got {given}",
-                )
+            raise ArgumentError(
+                "argument-count",
+                f'graph "{self.name}" takes {len(names)} arguments'
+                f" ({', '.join(names)}), got {given}",
             )
         return [*args, *(kwargs[name] for name in rest)]
 
@@ -97,40 +92,36 @@ class CompiledGraph:
         wanted = parameter.avals[0]
         if isinstance(value, Tensor):
             value = value.value
-        if isinstance(value, list | tuple):
-            value = np.asarray(value)
-            if value.dtype != wanted.dtype and value.dtype.kind in "biuf":
-                value = value.astype(wanted.dtype)
-        if type(value) in NUMBERS and _fits(type(value), wanted):
-            value = wanted.dtype.type(value)
         if not isinstance(value, ARRAYS):
-            raise self._wrong(parameter, ArgumentError, "bad-argument", type(value).__name__)
+            value = self._converted(parameter, value)
         if value.shape != wanted.shape:
             raise self._wrong(parameter, ShapeError, "argument-shape", str(aval_of(value)))
         if value.dtype != wanted.dtype:
             raise self._wrong(parameter, DTypeError, "argument-dtype", str(aval_of(value)))
-        return np.asarray(value, order="C")[()]
+        return plain(value)
+
+    def _converted(self, parameter: Node, value: Any) -> Any:
+        """A number or list in the parameter's dtype, if nothing is lost: no 1.5 becomes 1."""
+        if type(value) not in NUMBERS and not isinstance(value, list | tuple):
+            raise self._wrong(parameter, ArgumentError, "bad-argument", type(value).__name__)
+        given = as_array(value)
+        result = given.astype(parameter.avals[0].dtype)
+        kinds = "biufc"
+        narrows = kinds.index(given.dtype.kind) > kinds.index(result.dtype.kind.replace("V", "f"))
+        if narrows or (result.dtype.kind in "iu" and not np.array_equal(result, given)):
+            raise self._wrong(parameter, DTypeError, "argument-dtype", f"{value!r}")
+        return result
 
     def _wrong(
         self, parameter: Node, cls: type[AnabranchError], code: str, got: str
     ) -> AnabranchError:
-        return located(
-            cls(
-                code,
-                f'parameter "{parameter.name}" of graph "{self.name}" is'
-                f" {parameter.avals[0]}, got {got}",
-                facts=(f'"{parameter.name}" was declared at {parameter.source}',),
-                hint=f"value.astype({short_name(parameter.avals[0].dtype)!r})"
-                if code == "argument-dtype"
-                else None,
-                parameter=parameter.name,
-            )
+        return cls(
+            code,
+            f'parameter "{parameter.name}" of graph "{self.name}" is'
+            f" {parameter.avals[0]}, got {got}",
+            facts=(f'"{parameter.name}" was declared at {parameter.source}',),
+            hint=f"value.astype({short_name(parameter.avals[0].dtype)!r})"
+            if code == "argument-dtype"
+            else None,
+            parameter=parameter.name,
         )
-
-
-def _fits(kind: type, wanted: Aval) -> bool:
-    """Whether a Python number of this kind can become the parameter without loss of meaning."""
-    order = "biufc"
-    return order.index(WEAK_DTYPES[kind].kind) <= max(
-        order.index(wanted.dtype.kind.replace("V", "f")), 1
-    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from anabranch.core.entry import boundary
 from anabranch.core.node import Literal, Node
 from anabranch.diff.region import ancestors
-from anabranch.errors import ArgumentError, boundary
+from anabranch.errors import ArgumentError
 from anabranch.frontends.manual import Graph
 from anabranch.frontends.tensor import Tensor
 
@@ -32,6 +33,7 @@ def graph(*results: Tensor, name: str = "eager") -> Graph:
     for result in results:
         if not isinstance(result, Tensor):
             raise ArgumentError("not-a-tensor", f"a {type(result).__name__} records nothing")
+        result.recorded_node()
     new = Graph(name)
     moved: dict[int, Node] = {}
 

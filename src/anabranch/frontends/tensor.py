@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Aval, aval_of
-from anabranch.core.bind import (
-    current_source,
-    located,
-)
-from anabranch.core.dtype import FLOATS, checked, is_floating
+from anabranch.core.bind import current_source, state
+from anabranch.core.dtype import FLOATS, is_floating
+from anabranch.core.entry import boundary, leaving
 from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Node, make_node
-from anabranch.core.op import NoGradient
+from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.operators import Operators
+from anabranch.core.values import as_array
 from anabranch.diff.region import ancestors
-from anabranch.errors import ArgumentError, DTypeError, ShapeError, boundary
+from anabranch.diff.rules import partial_value
+from anabranch.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from anabranch.frontends.engine import ForwardOrder, backward, input_values
 
 Array = np.ndarray[Any, Any]
@@ -40,19 +40,21 @@ class Tensor(Operators):
         "_data",
         "_grad",
         "_grad_is_shared",
-        "_node",
         "_requires_grad",
         "_siblings",
         "_tracked",
         "index",
         "name",
+        "node",
     )
     name: str | None
+    node: Node | None  # the node that made this tensor; a leaf gets one at its first recorded use
 
+    @boundary
     def __init__(self, data: Any, requires_grad: bool = False, name: str | None = None) -> None:
         array = float_array(data, getattr(data, "dtype", None))
         self._data: Any = array
-        self._node: Node | None = None
+        self.node = None
         self.index = 0
         self._siblings: tuple[Any, ...] | None = None
         self._requires_grad = self._tracked = False
@@ -67,19 +69,23 @@ class Tensor(Operators):
     @property
     def data(self) -> Array:
         """The value as an array of its own; changing it in place changes the tensor."""
-        data = self._data
-        if type(data) is not np.ndarray or data.base is not None or not data.flags.writeable:
-            data = self._data = np.array(data)
-        return data  # type: ignore[no-any-return]
+        if type(self._data) is not np.ndarray:
+            self._data = np.array(self._data)
+        return self._data
 
     @data.setter
     def data(self, value: Any) -> None:
-        array = np.asarray(value)
+        if value is self._data:  # the end of `x.data -= step`, which changed it in place
+            return
+        array = as_array(value, self._data.dtype)
         if array.shape != self._data.shape:
-            raise ShapeError(
-                "shape-mismatch", f"data has shape {self._data.shape}, the new one {array.shape}"
+            raise leaving(
+                ShapeError(
+                    "shape-mismatch",
+                    f"data has shape {self._data.shape}, the new one {array.shape}",
+                )
             )
-        self._data = array if array.dtype == self._data.dtype else array.astype(self._data.dtype)
+        self._data = array
 
     @property
     def grad(self) -> Array | None:
@@ -94,11 +100,13 @@ class Tensor(Operators):
     @grad.setter
     def grad(self, value: Any) -> None:
         if value is not None:
-            value = np.asarray(value, self._data.dtype)
+            value = as_array(value, self._data.dtype)
             if value.shape != self._data.shape:
-                raise ShapeError(
-                    "shape-mismatch",
-                    f"the value has shape {self._data.shape}, the gradient {value.shape}",
+                raise leaving(
+                    ShapeError(
+                        "shape-mismatch",
+                        f"the value has shape {self._data.shape}, the gradient {value.shape}",
+                    )
                 )
         self._grad = value
         self._grad_is_shared = False
@@ -121,13 +129,15 @@ class Tensor(Operators):
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if not self.is_leaf:
-            raise ArgumentError(
-                "not-a-leaf",
-                "whether a computed tensor requires a gradient follows from its inputs",
-                hint="x.detach() makes a tensor without history",
+            raise leaving(
+                ArgumentError(
+                    "not-a-leaf",
+                    "whether a computed tensor requires a gradient follows from its inputs",
+                    hint="x.detach() makes a tensor without history",
+                )
             )
         if value and not is_floating(self._data.dtype):
-            raise located(
+            raise leaving(
                 DTypeError(
                     "integer-gradient",
                     f"a tensor of {aval_of(self._data)} cannot require a gradient;"
@@ -135,7 +145,7 @@ class Tensor(Operators):
                     hint="ab.tensor(data, dtype=ab.float64, requires_grad=True)",
                 )
             )
-        self._node = None
+        self.node = None
         self._requires_grad = self._tracked = bool(value)
 
     # How it came about
@@ -156,7 +166,7 @@ class Tensor(Operators):
         if self._siblings is None:
             return (self,)
         return tuple(
-            self if i == self.index else make_tensor(value, self._node, i, self._siblings)
+            self if i == self.index else make_tensor(value, self.node, i, self._siblings)
             for i, value in enumerate(self._siblings)
         )
 
@@ -172,20 +182,20 @@ class Tensor(Operators):
     @property
     def is_leaf(self) -> bool:
         """Whether this tensor was given, not computed by a recorded op."""
-        return self._node is None or self._node.op in (PARAMETER, CONSTANT)
+        return self.node is None or self.node.op in (PARAMETER, CONSTANT)
 
-    @property
-    def node(self) -> Node:
-        """The node that made this tensor; a leaf gets its own at first use."""
-        if self._node is None:
+    def recorded_node(self) -> Node:
+        """`node`, made now if this is a leaf that was not used yet."""
+        if self.node is None:
             op = PARAMETER if self._requires_grad else CONSTANT
-            self._node = make_node(op, (), {}, (self.aval,), next_id(), current_source())
-        return self._node
+            self.node = make_node(op, (), {}, (self.aval,), next_id(), current_source())
+        return self.node
 
     @property
     def creator(self) -> tuple[str, tuple[Any, ...]] | None:
         """(op name, operands) of the recorded op; None for a leaf."""
-        return None if self.is_leaf else (self.node.op.name, self.node.inputs)
+        node = self.node
+        return None if node is None or self.is_leaf else (node.op.name, node.inputs)
 
     @property
     def partials(self) -> tuple[Any, ...]:
@@ -194,23 +204,19 @@ class Tensor(Operators):
         Arrays in the broadcast shape of the op; None for inputs without gradient and for ops that
         are not elementwise.
         """
-        op = self.node.op
-        values = input_values(self.node)
-        rules = [
-            op.gradient(slot) if op.partials is not None else None for slot in range(len(values))
-        ]
-        return tuple(
-            np.asarray(rule(self._data, *values, **self.node.attrs), self.dtype)
-            if callable(rule)
-            else None
-            if rule is None or isinstance(rule, NoGradient)
-            else np.asarray(rule, self.dtype)
-            for rule in rules
-        )
+        node = self.recorded_node()
+        return tuple(self._partial(node, slot) for slot in range(len(node.inputs)))
+
+    def _partial(self, node: Node, slot: int) -> Array | None:
+        rule = node.op.gradient(slot)
+        if node.op.partials is None or isinstance(rule, NoGradient | Unsupported):
+            return None
+        value = partial_value(rule, self._data, input_values(node), node)
+        return np.asarray(value).astype(self.dtype)
 
     @property
     def described(self) -> tuple[str | None, str]:
-        if self.is_leaf:
+        if self.node is None or self.is_leaf:
             return self.name, "tensor"
         made = "" if self.node.source is None else f", written at {self.node.source}"
         return self.name, f"{self.node.op.name}{made}"
@@ -226,6 +232,11 @@ class Tensor(Operators):
 
     # Conversions
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy, deep or pickled, is a leaf: history is shared by no two programs.
+        requires_grad = self._requires_grad and self.is_leaf
+        return _rebuilt, (np.array(self._data), requires_grad, self.name, self.grad)
+
     def numpy(self) -> Array:
         """A copy of the value."""
         return np.array(self._data)
@@ -235,6 +246,14 @@ class Tensor(Operators):
         return self._data.item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if self._tracked and state.recording:
+            raise leaving(
+                TraceError(
+                    "recorded-value",
+                    "NumPy needs an array, but this tensor is recorded and would lose its history",
+                    hint="x.data is the array; ab has functions of NumPy's names",
+                )
+            )
         return np.array(self._data, dtype)
 
     def __bool__(self) -> bool:
@@ -312,9 +331,18 @@ class Tensor(Operators):
             >>> x.grad
             array(6.)
         """
+        self.recorded_node()
         for tensor in ancestors([self]).values():
             tensor.grad = None
         return backward(self, ct, "all", True, observer)
+
+
+def _rebuilt(data: Array, requires_grad: bool, name: str | None, grad: Array | None) -> Tensor:
+    tensor = make_tensor(data)
+    tensor.requires_grad = requires_grad
+    tensor.name = name
+    tensor.grad = grad
+    return tensor
 
 
 def make_tensor(
@@ -327,7 +355,7 @@ def make_tensor(
     """A tensor around a value that nobody else will change."""
     tensor: Tensor = Tensor.__new__(Tensor)
     tensor._data = value
-    tensor._node = node
+    tensor.node = node
     tensor.index = index
     tensor._siblings = siblings
     tensor._tracked = node is not None
@@ -344,8 +372,6 @@ def float_array(data: Any, dtype: Any = None) -> Array:
     """A copy in C order; numbers, lists and integers become float64 unless `dtype` is given."""
     if isinstance(data, Tensor):
         data = data._data
-    array = np.array(data, order="C")
-    checked(array.dtype)
+    array = as_array(data, dtype)
     keeps = isinstance(data, np.ndarray | np.generic) and array.dtype.kind not in "iu"
-    wanted = dtype or (None if keeps or array.dtype.kind == "c" else np.float64)
-    return array if wanted is None else array.astype(checked(np.dtype(wanted)))
+    return array if dtype is not None or keeps or array.dtype.kind == "c" else array.astype(float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,24 +11,27 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Aval, aval_of
-from anabranch.core.bind import ARRAYS, NUMBERS, located, state
+from anabranch.core.bind import NUMBERS, state
+from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
-from anabranch.core.node import Edge, Node
+from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
-from anabranch.errors import ArgumentError, boundary
+from anabranch.core.values import ARRAYS
+from anabranch.errors import ArgumentError
 from anabranch.frontends.captures import Reach, baked_numbers, reachable
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
 from anabranch.frontends.tensor import Tensor
+from anabranch.ops.layout import broadcast_to
 from anabranch.passes.rewrite import Rewrite, copied
 
 Signature = Sequence[Any]
 
 
-@dataclass(frozen=True)
 class Static:
     """An argument leaf that is part of the program: a string, a callable, what `static` names."""
 
-    value: Any
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class TraceGraph(Graph):
@@ -92,12 +96,10 @@ def leaf_aval(value: Any) -> Aval | Static:
         return value
     if isinstance(value, str | bytes) or callable(value):
         return Static(value)
-    raise located(
-        ArgumentError(
-            "bad-argument",
-            f"a compiled function cannot take a {type(value).__name__} as an array",
-            hint="ab.compile(f, static=...) names arguments that are part of the program",
-        )
+    raise ArgumentError(
+        "bad-argument",
+        f"a compiled function cannot take a {type(value).__name__} as an array",
+        hint='ab.compile(f, static="self") names arguments that are part of the program',
     )
 
 
@@ -135,7 +137,8 @@ def trace_function(
     del args, kwargs, inputs, values
     log(f"4 outputs {', '.join(repr(e) for e in graph.outputs)}")
     trace = Trace(graph, out_structure, outputs, baked=baked_numbers(function))
-    _settle_captures(trace, graph, function)
+    statics = [leaf.value for leaf in leaves if isinstance(leaf, Static)]
+    _settle_captures(trace, graph, function, statics)
     return trace
 
 
@@ -164,7 +167,9 @@ def _outputs(graph: TraceGraph, values: Sequence[Any]) -> list[int | Static]:
     return places
 
 
-def _settle_captures(trace: Trace, graph: TraceGraph, function: Callable[..., Any]) -> None:
+def _settle_captures(
+    trace: Trace, graph: TraceGraph, function: Callable[..., Any], statics: Sequence[Any]
+) -> None:
     """Tell captured arrays that the program still holds from those that only the trace holds.
 
     The first are inputs, read at each call. The second are temporaries that NumPy derived while
@@ -183,16 +188,40 @@ def _settle_captures(trace: Trace, graph: TraceGraph, function: Callable[..., An
     trace.captured = [value for value, h in zip(values, held, strict=True) if h]
     wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
     if wanted:
-        for reach in reachable(function):
+        for reach in reachable(function, *statics):
             node = wanted.get(id(reach.value))
             if node is not None:
                 trace.guards.append(reach)
-                if str(node.name).startswith("captured "):
-                    node.name = _free_name(graph, reach.label)
+                node.name = _free_name(graph, reach.label)
+        _warn_of_unwatched(trace, wanted)
     trace.constants = [
         f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
-    ]
+    ] + _scalar_constants(graph)
     trace.graph = _with_constants(graph, fixed).graph
+
+
+def _warn_of_unwatched(trace: Trace, held: dict[int, Node]) -> None:
+    watched = {id(guard.value) for guard in trace.guards}
+    for key, node in held.items():
+        if key not in watched:
+            warnings.warn(
+                f"{trace.graph.name} reads an array of {node.avals[0]} (first used at"
+                f" {node.source}) that no name or container leads to: its content is read at each"
+                " call, but replacing it by another array is not noticed",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def _scalar_constants(graph: Graph) -> list[str]:
+    """The NumPy scalars that user code brought in; those of derivative rules have an origin."""
+    return [
+        f"{edge.aval} {edge.value} used at {node.source}"
+        for node in graph.nodes
+        if node.origin is None and node.op is not broadcast_to  # zeros of structural zeros
+        for edge in node.inputs
+        if isinstance(edge, Literal) and not edge.aval.weak
+    ]
 
 
 def _free_name(graph: Graph, label: str) -> str:

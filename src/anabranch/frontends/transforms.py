@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import aval_of
-from anabranch.core.bind import ARRAYS, NUMBERS, located, state
+from anabranch.core.bind import NUMBERS, state
+from anabranch.core.entry import boundary
 from anabranch.core.node import Edge
+from anabranch.core.values import ARRAYS, as_array, settled
 from anabranch.diff.region import ancestors, dependents, key_of, node_steps
 from anabranch.diff.reverse import reverse, zeros_like
-from anabranch.errors import ArgumentError, DTypeError, NoGradientError, ShapeError, boundary
+from anabranch.errors import ArgumentError, DTypeError, NoGradientError, ShapeError
 from anabranch.frontends import engine
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
 from anabranch.frontends.evaluation import Evaluation, refusal
@@ -27,6 +29,7 @@ Function = Callable[..., Any]
 Argnums = int | str | Sequence[int | str]
 
 
+@boundary
 def grad(
     f: Function, argnums: Argnums = 0, *, has_aux: bool = False, unused: str = "zero"
 ) -> Function:
@@ -65,6 +68,7 @@ def grad(
     return gradient
 
 
+@boundary
 def value_and_grad(
     f: Function, argnums: Argnums = 0, *, has_aux: bool = False, unused: str = "zero"
 ) -> Function:
@@ -76,15 +80,16 @@ def value_and_grad(
         >>> float(value), float(slope)
         (10.0, 2.0)
     """
-    if unused not in ("zero", "none", "raise"):
-        raise ArgumentError("bad-argument", f'unused is "zero", "none" or "raise", not {unused!r}')
+    _require_function("grad", f)
+    _require_policy(unused)
 
     @boundary
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        wanted = _wanted(f, argnums, args, kwargs)
-        others = [n for n in argument_names(f, len(args)) if n not in wanted.values()]
-        run = Evaluation(f, args, kwargs, wanted, refusal("grad", f, others))
+        keys = _wanted(f, argnums, args, kwargs)
+        names = argument_names(f, len(args))
+        wanted = {key: key if isinstance(key, str) else names[key] for key in keys}
+        run = Evaluation(f, args, kwargs, wanted, refusal("grad", f, args))
         out, aux = _split_aux(run.out) if has_aux else (run.out, None)
         _require_scalar("grad", out)
         grads = run.pull([out], [_one(out)])
@@ -92,9 +97,10 @@ def value_and_grad(
             _filled(ct, alias, name, unused)
             for ct, alias, name in zip(grads, run.aliases, run.names, strict=True)
         ]
-        groups = [run.given_back(group) for group in run.grouped(filled)]
+        groups = run.grouped(filled)
+        chosen = tuple(run.given_back(groups[key]) for key in keys)
         value = run.given_back((out, aux) if has_aux else out)
-        return value, groups[0] if isinstance(argnums, int | str) else tuple(groups)
+        return value, chosen[0] if isinstance(argnums, int | str) else chosen
 
     return evaluate
 
@@ -116,8 +122,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         >>> pullback(np.array([1.0, 10.0]))
         (array([ 2., 40.]),)
     """
+    _require_function("vjp", f)
     names = argument_names(f, len(primals))
-    run = Evaluation(f, primals, {}, dict(enumerate(names)), refusal("vjp", f, ()))
+    run = Evaluation(f, primals, {}, dict(enumerate(names)), refusal("vjp", f, primals))
     out, aux = _split_aux(run.out) if has_aux else (run.out, None)
     edges, structure = flatten(out)
 
@@ -128,7 +135,7 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
             zeros_like(_bare(a)) if g is None else g
             for g, a in zip(run.pull(edges, cts), run.aliases, strict=True)
         ]
-        return tuple(run.given_back(group) for group in run.grouped(filled))
+        return tuple(run.given_back(group) for group in run.grouped(filled).values())
 
     value = run.given_back(out)
     return (value, pullback, run.given_back(aux)) if has_aux else (value, pullback)
@@ -160,7 +167,9 @@ def jvp(
         (10.0, 5.0)
     """
     names = argument_names(f, len(primals))
-    run = Evaluation(f, tuple(primals), {}, dict(enumerate(names)), refusal("jvp", f, ()))
+    run = Evaluation(
+        f, tuple(primals), {}, dict(enumerate(names)), refusal("jvp", f, tuple(primals))
+    )
     out, aux = _split_aux(run.out) if has_aux else (run.out, None)
     edges, structure = flatten(out)
     given = flatten(tuple(primals))[1]
@@ -195,6 +204,15 @@ def gradients(
         >>> float(g.compile(slope)(2.0))
         12.0
     """
+    _require_policy(unused)
+    if not isinstance(xs, list | tuple):
+        raise ArgumentError("bad-argument", "gradients takes a list of what to differentiate by")
+    for value in (z, *xs):
+        if not isinstance(value, Edge | Tensor):
+            kind = type(value).__name__
+            raise ArgumentError("not-a-tensor", f"a {kind} is neither a tensor nor a node")
+        if isinstance(value, Tensor):
+            value.recorded_node()
     region = ancestors([z])
     within = dependents(region.values(), xs)
     if isinstance(z, Edge):
@@ -217,61 +235,65 @@ def gradients(
         name = getattr(x, "name", None) or f"xs[{position}]"
         value = _filled(found.get(key_of(x)), x, name, unused)
         wrap = not isinstance(z, Edge) and isinstance(value, ARRAYS)
-        results.append(make_tensor(np.array(value)[()]) if wrap else value)
+        results.append(make_tensor(settled(value.copy())) if wrap else value)
     return results
 
 
-def _wanted(f: Function, argnums: Argnums, args: Any, kwargs: Any) -> dict[int | str, str]:
-    """Positions or keyword names of the arguments to differentiate, with their names."""
+def _require_function(what: str, f: Any) -> None:
+    if not callable(f):
+        raise ArgumentError("bad-argument", f"{what} needs a function, not a {type(f).__name__}")
+
+
+def _require_policy(unused: str) -> None:
+    if unused not in ("zero", "none", "raise"):
+        raise ArgumentError("bad-argument", f'unused is "zero", "none" or "raise", not {unused!r}')
+
+
+def _wanted(f: Function, argnums: Argnums, args: Any, kwargs: Any) -> list[int | str]:
+    """Positions or keyword names of the arguments to differentiate, in the order asked for."""
     names = argument_names(f, len(args))
-    chosen = (argnums,) if isinstance(argnums, int | str) else tuple(argnums)
-    wanted: dict[int | str, str] = {}
-    for one in chosen:
-        if isinstance(one, str):
-            key: int | str = one if one in kwargs else names.index(one) if one in names else -1
-        else:
-            key = one + len(args) if one < 0 else one
-        if isinstance(key, int) and not 0 <= key < len(args):
-            known = ", ".join([*names, *kwargs])
-            raise located(
-                ArgumentError("no-such-argument", f"argnums names {one!r}, the call has: {known}")
-            )
-        wanted[key] = key if isinstance(key, str) else names[key]
-    return wanted
+    chosen: Any = [argnums] if isinstance(argnums, int | str) else argnums
+    if not isinstance(chosen, Sequence) or not all(isinstance(one, int | str) for one in chosen):
+        raise ArgumentError(
+            "bad-argument", f"argnums is a position or a name, or a tuple of them, not {argnums!r}"
+        )
+    return [_argument_key(one, names, args, kwargs) for one in chosen]
+
+
+def _argument_key(one: int | str, names: list[str], args: Any, kwargs: Any) -> int | str:
+    if isinstance(one, str) and one in kwargs:
+        return one
+    position = names.index(one) if one in names else one
+    if isinstance(position, int) and -len(args) <= position < len(args):
+        return position % len(args)
+    known = ", ".join([*names, *kwargs])
+    raise ArgumentError("no-such-argument", f"argnums names {one!r}, the call has: {known}")
 
 
 def _split_aux(out: Any) -> tuple[Any, Any]:
     if not isinstance(out, tuple) or len(out) != 2:
-        raise located(
-            ArgumentError("no-aux", "with has_aux=True the function must return (value, aux)")
-        )
+        raise ArgumentError("no-aux", "with has_aux=True the function must return (value, aux)")
     return out
 
 
 def _require_scalar(what: str, out: Any) -> None:
     if not isinstance(out, Edge | Tensor | np.ndarray | np.generic) and type(out) not in NUMBERS:
-        raise located(
-            ArgumentError(
-                "not-a-scalar",
-                f"{what} needs a function that returns a scalar, got {type(out).__name__}",
-                hint="has_aux=True for (value, aux); ab.vjp for containers",
-            )
+        raise ArgumentError(
+            "not-a-scalar",
+            f"{what} needs a function that returns a scalar, got {type(out).__name__}",
+            hint="has_aux=True for (value, aux); ab.vjp for containers",
         )
     kind = aval_of(out)
     if kind.shape:
-        raise located(
-            ShapeError(
-                "not-a-scalar",
-                f"{what} needs a scalar result, the function returned {kind}",
-                hint="sum or mean it, or give a cotangent with ab.vjp",
-            )
+        raise ShapeError(
+            "not-a-scalar",
+            f"{what} needs a scalar result, the function returned {kind}",
+            hint="sum or mean it, or give a cotangent with ab.vjp",
         )
     if not kind.is_floating and type(out) not in NUMBERS:
-        raise located(
-            DTypeError(
-                "integer-gradient",
-                f"{what} has no meaning for a result of {kind}; only floats have tangents",
-            )
+        raise DTypeError(
+            "integer-gradient",
+            f"{what} has no meaning for a result of {kind}; only floats have tangents",
         )
 
 
@@ -283,7 +305,7 @@ def _filled(ct: Any, alias: Any, name: str, unused: str) -> Any:
     if ct is not None or unused == "none":
         return ct
     if unused == "raise":
-        raise located(NoGradientError("unused-argument", f'the result does not depend on "{name}"'))
+        raise NoGradientError("unused-argument", f'the result does not depend on "{name}"')
     return zeros_like(_bare(alias))
 
 
@@ -298,18 +320,14 @@ def _matching(what: str, tree: Any, edges: Sequence[Any], structure: Any) -> lis
     """The leaves of `tree`, which must match these values one for one."""
     leaves, given = flatten(tree)
     if given != structure:
-        raise located(
-            ArgumentError(
-                "container-mismatch", f"the {what} has the container {given}, need {structure}"
-            )
+        raise ArgumentError(
+            "container-mismatch", f"the {what} has the container {given}, need {structure}"
         )
     result = []
     for name, leaf, edge in zip(leaf_names(given, what), leaves, edges, strict=True):
         kind = aval_of(edge)
-        value = leaf if isinstance(leaf, Edge | Tensor) else np.array(leaf, kind.dtype)[()]
+        value = leaf if isinstance(leaf, Edge | Tensor) else settled(as_array(leaf, kind.dtype))
         if value.shape != kind.shape:
-            raise located(
-                ShapeError("shape-mismatch", f"{name} has shape {value.shape}, need {kind.shape}")
-            )
+            raise ShapeError("shape-mismatch", f"{name} has shape {value.shape}, need {kind.shape}")
         result.append(value)
     return result

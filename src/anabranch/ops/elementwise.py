@@ -16,6 +16,7 @@ from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.dtype import is_floating
 from anabranch.core.op import NoGradient, Op, elementwise
 from anabranch.core.sample import POSITIVE, SIGNED, at, sample
+from anabranch.core.values import as_dtype, owned, settled
 from anabranch.errors import DTypeError
 from anabranch.ops.select import equal, greater, where
 
@@ -50,10 +51,10 @@ def _astype_aval(x: Aval, *, dtype: Any) -> Aval:
 
 astype: Op = elementwise(
     "astype",
-    lambda x, *, dtype: np.asarray(x).astype(dtype)[()],
+    lambda x, *, dtype: settled(np.asarray(x).astype(dtype)),
     partials=(1,),  # type: ignore[arg-type]
     aval=_astype_aval,
-    call=lambda x, dtype: bind(astype, x, dtype=np.dtype(dtype)),
+    call=lambda x, dtype: bind(astype, x, dtype=as_dtype(dtype)),
     attrs={"dtype": np.dtype(np.float64)},
     samples=(
         sample(2.0, value=2.0, grads=(1.0,), dtype=np.dtype(np.float64)),
@@ -106,7 +107,7 @@ exp: Op = elementwise(
 
 
 def _itself(x: Any) -> Any:
-    return np.asarray(x)[()]  # a view: whoever hands the array out copies views
+    return owned(np.asarray(x))
 
 
 identity: Op = elementwise(
@@ -219,7 +220,7 @@ power: Op = elementwise(
 
 def _sigmoid(x: Any) -> Any:
     e = np.exp(-np.abs(x))
-    return (np.where(np.greater_equal(x, 0), 1, e) / (1 + e)).astype(e.dtype)[()]
+    return settled((np.where(np.greater_equal(x, 0), 1, e) / (1 + e)).astype(e.dtype))
 
 
 sigmoid: Op = elementwise(

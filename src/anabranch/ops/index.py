@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.aval import Aval, Shape, aval
+from anabranch.core.aval import Aval, Shape, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.op import NO_GRADIENT, Op
-from anabranch.core.registry import function
+from anabranch.core.registry import functions
 from anabranch.core.sample import integers, normal, sample
-from anabranch.errors import ArgumentError, OutOfRangeError, ShapeError
+from anabranch.core.values import as_dtype, owned, settled
+from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from anabranch.ops.layout import reshape
 from anabranch.ops.rules import axis_index, require_integers, shape_of
 
@@ -42,7 +43,13 @@ def _entry(item: Any, length: int, axis: int) -> Entry:
     if isinstance(item, slice):
         start, stop, step = item.indices(length)
         return (start, None if stop < 0 else stop, step)
-    position = operator.index(item)
+    try:
+        position = operator.index(item)
+    except TypeError:
+        kind = type(item).__name__
+        raise DTypeError(
+            "index-dtype", f"an index is an integer or a slice, not a {kind}"
+        ) from None
     if not -length <= position < length:
         raise OutOfRangeError(
             "index-out-of-range", f"index {position} is outside axis {axis} of length {length}"
@@ -105,7 +112,7 @@ def _getitem_by_array(x: Any, items: tuple[Any, ...]) -> Any:
 slice_: Op = Op(
     "slice",
     aval=_slice_aval,
-    ref=lambda x, *, index: np.asarray(x)[_numpy_index(index)],
+    ref=lambda x, *, index: owned(np.asarray(x)[_numpy_index(index)]),
     vjp=(lambda ct, y, x, *, index: bind(unslice, ct, shape=shape_of(x), index=index),),
     linear=(0,),
     call=_getitem,
@@ -123,7 +130,7 @@ slice_: Op = Op(
 def _unslice(x: Any, *, shape: Shape, index: Index) -> Any:
     result = np.zeros(shape, np.asarray(x).dtype)
     result[_numpy_index(index)] = x
-    return result[()]
+    return settled(result)
 
 
 unslice: Op = Op(
@@ -169,11 +176,12 @@ def _take(x: Any, indices: Any, axis: int | None = None) -> Any:
 
 
 def _take_ref(x: Any, indices: Any, *, axis: int) -> Any:
+    require_integers("indices", indices.dtype)
     return np.take(x, _checked(indices, x.shape[axis], axis), axis=axis)
 
 
 def _zeros(shape: Shape, like: Any) -> Any:
-    return function("broadcast_to")(like.dtype.type(0), shape)
+    return functions()["broadcast_to"](like.dtype.type(0), shape)
 
 
 take: Op = Op(
@@ -205,6 +213,7 @@ def _scatter_aval(x: Aval, indices: Aval, updates: Aval, *, axis: int) -> Aval:
 
 
 def _scatter_ref(x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
+    _scatter_aval(aval_of(x), aval_of(indices), aval_of(updates), axis=axis)
     result = np.array(x)
     _checked(indices, result.shape[axis], axis)
     source = np.moveaxis(
@@ -249,6 +258,7 @@ scatter_add: Op = Op(
 
 
 def _one_hot_ref(x: Any, *, classes: int, dtype: Any) -> Any:
+    require_integers("one_hot labels", x.dtype)
     _checked(np.where(np.less(x, 0), classes, x), classes, -1)
     return np.equal(np.asarray(x)[..., None], np.arange(classes)).astype(dtype)
 
@@ -264,7 +274,7 @@ one_hot: Op = Op(
     ref=_one_hot_ref,
     vjp=(NO_GRADIENT,),
     call=lambda x, num_classes, dtype=np.float64: bind(
-        one_hot, x, classes=operator.index(num_classes), dtype=np.dtype(dtype)
+        one_hot, x, classes=operator.index(num_classes), dtype=as_dtype(dtype)
     ),
     samples=(
         sample(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,15 +11,11 @@ import numpy as np
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.bind import bind
 from anabranch.core.op import Op
-from anabranch.core.registry import function
+from anabranch.core.registry import functions
 from anabranch.core.sample import normal, sample
+from anabranch.core.values import as_shape, owned, settled
 from anabranch.errors import ArgumentError, ShapeError
 from anabranch.ops.rules import axis_index, shape_of
-
-
-def shape_tuple(shape: Any) -> Shape:
-    """A shape given as one length or several."""
-    return tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
 
 
 def _broadcast_aval(x: Aval, *, shape: Shape) -> Aval:
@@ -36,10 +31,10 @@ def _broadcast_aval(x: Aval, *, shape: Shape) -> Aval:
 broadcast_to: Op = Op(
     "broadcast_to",
     aval=_broadcast_aval,
-    ref=lambda x, *, shape: np.broadcast_to(x, shape)[()],
+    ref=lambda x, *, shape: owned(np.broadcast_to(x, shape)),
     vjp=(lambda ct, y, x, *, shape: sum_to(ct, shape_of(x)),),
     linear=(0,),
-    call=lambda x, shape: bind(broadcast_to, x, shape=shape_tuple(shape)),
+    call=lambda x, shape: bind(broadcast_to, x, shape=as_shape(shape)),
     samples=(
         sample([1.0, 2.0], value=[[1.0, 2.0]] * 3, grads=([3.0, 3.0],), shape=(3, 2)),
         sample(normal(), shape=(2, 3)),
@@ -62,7 +57,7 @@ def sum_to(value: Any, shape: Shape) -> Any:
         for axis, n in enumerate(given)
         if axis < missing or (shape[axis - missing] == 1 and n != 1)
     )
-    return reshape(function("sum")(value, axis=spread), shape)
+    return reshape(functions()["sum"](value, axis=spread), shape)
 
 
 def _permute_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
@@ -84,7 +79,7 @@ def _permute_vjp(ct: Any, y: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
 permute: Op = Op(
     "permute",
     aval=_permute_aval,
-    ref=lambda x, *, axes: np.transpose(x, axes),
+    ref=lambda x, *, axes: owned(np.transpose(x, axes)),
     vjp=(_permute_vjp,),
     linear=(0,),
     call=_permute,
@@ -120,13 +115,13 @@ def _pad(x: Any, pad_width: Any, constant_values: float = 0) -> Any:
 
 def _pad_vjp(ct: Any, y: Any, x: Any, *, widths: Widths, value: float) -> Any:
     inside = zip(widths, shape_of(x), strict=True)
-    return function("slice")(ct, tuple(slice(before, before + n) for (before, _), n in inside))
+    return functions()["slice"](ct, tuple(slice(before, before + n) for (before, _), n in inside))
 
 
 pad: Op = Op(
     "pad",
     aval=_pad_aval,
-    ref=lambda x, *, widths, value: np.pad(x, widths, constant_values=value)[()],
+    ref=lambda x, *, widths, value: settled(np.pad(x, widths, constant_values=value)),
     vjp=(_pad_vjp,),
     jvp=(lambda t, y, x, *, widths, value: bind(pad, t, widths=widths, value=0),),
     call=_pad,
@@ -141,7 +136,7 @@ pad: Op = Op(
 
 
 def _reshape_aval(x: Aval, *, shape: Shape) -> Aval:
-    if math.prod(shape) != x.size or any(n < 0 for n in shape):
+    if math.prod(shape) != x.size:
         raise ShapeError(
             "shape-mismatch", f"{x} has {x.size} elements, shape {shape} holds {math.prod(shape)}"
         )
@@ -149,18 +144,18 @@ def _reshape_aval(x: Aval, *, shape: Shape) -> Aval:
 
 
 def _reshape(x: Any, shape: Any, *more: int) -> Any:
-    wanted = shape_tuple((shape, *more) if more else shape)
+    wanted = (shape, *more) if more else tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if wanted.count(-1) == 1:
         rest = math.prod(n for n in wanted if n != -1)
         size = math.prod(shape_of(x))
         wanted = tuple(size // rest if n == -1 and rest else n for n in wanted)
-    return bind(reshape, x, shape=wanted)
+    return bind(reshape, x, shape=as_shape(wanted))
 
 
 reshape: Op = Op(
     "reshape",
     aval=_reshape_aval,
-    ref=lambda x, *, shape: np.reshape(x, shape)[()],
+    ref=lambda x, *, shape: owned(np.reshape(x, shape)),
     vjp=(lambda ct, y, x, *, shape: bind(reshape, ct, shape=shape_of(x)),),
     linear=(0,),
     call=_reshape,

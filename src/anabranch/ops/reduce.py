@@ -16,12 +16,6 @@ from anabranch.ops.rules import axes_tuple, kept, reduced, shape_of
 from anabranch.ops.select import equal, isnan, where
 
 
-def _canonical(x: Any) -> Any:
-    # NumPy's order of addition follows the memory layout; equal values must give equal bits.
-    array = np.asarray(x)
-    return array if array.flags.c_contiguous else array.copy(order="C")
-
-
 def _spread(value: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """A reduced value in the shape of what was reduced."""
     return broadcast_to(reshape(value, kept(shape_of(x), axes)), shape_of(x))
@@ -37,7 +31,7 @@ def _sum_aval(x: Aval, *, axes: tuple[int, ...], keepdims: bool) -> Aval:
 sum_: Op = Op(
     "sum",
     aval=_sum_aval,
-    ref=lambda x, *, axes, keepdims: np.sum(_canonical(x), axis=axes, keepdims=keepdims),
+    ref=lambda x, *, axes, keepdims: np.sum(x, axis=axes, keepdims=keepdims),
     vjp=(lambda ct, y, x, *, axes, keepdims: _spread(ct, x, axes),),
     linear=(0,),
     call=lambda x, axis=None, keepdims=False: bind(

@@ -15,6 +15,7 @@ from anabranch.core.aval import Aval, aval
 from anabranch.core.dtype import promote
 from anabranch.core.op import NO_GRADIENT, Op, broadcast_shapes, elementwise
 from anabranch.core.sample import at, sample
+from anabranch.core.values import settled
 from anabranch.errors import DTypeError
 
 inf, nan = math.inf, math.nan
@@ -23,10 +24,12 @@ inf, nan = math.inf, math.nan
 def _absorb(ct: Any, p: Any) -> Any:
     # Only 0 times inf or NaN can differ from the plain product, and that is a NaN.
     product = ct * p
+    if product.ndim == 0 and product == product:  # noqa: PLR0124  # quicker than np.isnan
+        return product
     poisoned = np.isnan(product)
     if not poisoned.any():
         return product
-    return np.where(poisoned & np.equal(ct, 0), product.dtype.type(0), product)[()]
+    return settled(np.where(poisoned & np.equal(ct, 0), product.dtype.type(0), product))
 
 
 absorb: Op = elementwise(
@@ -135,19 +138,25 @@ minimum: Op = elementwise(
 )
 
 
-def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:
+def _require_mask(condition: Any) -> None:
     if condition.dtype.kind != "b":
         raise DTypeError(
             "mask-dtype",
-            f"where needs a bool condition, got {condition}",
+            f"where needs a bool condition, got {condition.dtype.name}",
             hint="compare: mask != 0",
         )
+
+
+def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:
+    _require_mask(condition)
     dtype, _ = promote([(x.dtype, x.weak), (y.dtype, y.weak)])
     return aval(broadcast_shapes(condition, x, y), dtype)
 
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
-    return np.where(condition, x, y)[()]
+    condition = np.asarray(condition)
+    _require_mask(condition)
+    return settled(np.where(condition, x, y))
 
 
 where: Op = elementwise(

@@ -1,0 +1,51 @@
+"""A graph by hand: names, a branch on a setting, a part used twice, growth, a log."""
+
+import numpy as np
+
+import anabranch as ab
+
+
+def encoder(x, w):
+    """A part of a graph is a function that appends nodes: calling it again uses it again."""
+    with ab.scope("encoder"):
+        return ab.tanh(x @ w)
+
+
+def build(smooth):
+    """How far apart two inputs lie after the same encoder."""
+    g = ab.Graph("distance")
+    left = g.parameter("left", (3,), ab.float64)
+    right = g.parameter("right", (3,), ab.float64)
+    w = g.parameter("w", (3, 2), ab.float64)
+    gap = (encoder(left, w) - encoder(right, w)).named("gap")
+    # An ordinary `if`: it chooses which nodes the graph gets, once, while it is built.
+    size = ab.square(gap) if smooth else ab.absolute(gap)
+    distance = size.sum().named("distance")
+    return g, gap, distance
+
+
+left, right = np.array([1.0, 0.5, -1.0]), np.array([0.5, 0.5, 1.0])
+w = np.array([[0.2, -0.4], [0.6, 0.1], [-0.3, 0.5]])
+
+g, gap, distance = build(smooth=True)
+run = g.compile(distance)
+print(g)
+print(f"\nsmooth:  {run(left, right, w):.6f}")
+
+other, _, other_distance = build(smooth=False)
+run_other = other.compile(other_distance)
+print(f"sharp:   {run_other(left, right, w):.6f}")
+print(f"two settings, two structures: {ab.structure_hash(g) != ab.structure_hash(other)}")
+
+# A graph only grows: what was compiled before stays as it was, and new outputs see the new nodes.
+(slope,) = ab.gradients(distance, [left])
+slope.named("slope")
+run_all = g.compile(distance, gap, slope)
+value, gap_value, slope_value = run_all(left, right, w)
+print(f"\nseveral outputs: {value:.6f}, {gap_value.round(4)}, {slope_value.round(4)}")
+print(f"the first is still there: {run(left, right, w):.6f}")
+
+# A logged node prints at every run of what is compiled from here on.
+gap.log("gap")
+print("\nlogged:")
+g.compile(distance)(left=left, right=right, w=w)

@@ -1,0 +1,95 @@
+"""How user data become values: plain NumPy arrays in C order, of a dtype that graphs know.
+
+Values have no other layout anywhere, so that equal values give equal bits whatever array they came
+from: NumPy's order of addition follows the memory layout.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.aval import Shape
+from anabranch.core.dtype import DType, checked
+from anabranch.errors import ArgumentError, DTypeError, ShapeError
+
+ARRAYS = (np.ndarray, np.generic)
+
+
+def as_dtype(dtype: Any) -> DType:
+    """What NumPy understands as a dtype, if graphs know it.
+
+    Raises:
+        DTypeError: `[unsupported-dtype]`.
+    """
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise DTypeError("unsupported-dtype", f"{dtype!r} names no dtype") from None
+    return checked(found)
+
+
+def as_shape(shape: Any) -> Shape:
+    """A shape given as one length or several.
+
+    Raises:
+        ShapeError: `[bad-shape]` for what is no length, or a negative one.
+    """
+    try:
+        lengths = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+    except TypeError:
+        raise ShapeError("bad-shape", f"a shape is integers, not {shape!r}") from None
+    if any(n < 0 for n in lengths):
+        raise ShapeError("bad-shape", f"shape {lengths} has a negative length")
+    return lengths
+
+
+def plain(array: Any) -> Any:
+    """A NumPy operand as a value: itself, or a copy in C order.
+
+    Raises:
+        DTypeError: `[unsupported-dtype]` for strings, objects, dates.
+        ArgumentError: `[bad-operand]` for arrays whose arithmetic means something else.
+    """
+    checked(array.dtype)
+    if type(array) is np.ndarray:
+        return array if array.flags.c_contiguous else array.copy(order="C")
+    if isinstance(array, np.ma.MaskedArray | np.matrix):
+        raise ArgumentError(
+            "bad-operand",
+            f"a {type(array).__name__} has an arithmetic of its own, which would be lost",
+            hint="ab.where(mask, x, y) masks; np.asarray(m) is the plain array",
+        )
+    return array if isinstance(array, np.generic) else np.array(array, order="C", subok=False)
+
+
+def as_array(data: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """A new array with a copy of numbers, nested lists or an array.
+
+    Raises:
+        ArgumentError: `[bad-data]` for what is no rectangular array of numbers.
+        DTypeError: `[unsupported-dtype]`.
+    """
+    if isinstance(data, ARRAYS):
+        data = plain(data)
+    wanted = None if dtype is None else as_dtype(dtype)
+    try:
+        array = np.array(data, order="C")
+        result = array if wanted is None else array.astype(wanted)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ArgumentError("bad-data", f"this is no array of numbers: {error}") from None
+    checked(result.dtype)
+    return result
+
+
+def settled(array: Any) -> Any:
+    """The array itself; a NumPy scalar for shape (), which computes quicker and cannot change."""
+    return array if array.ndim else array[()]
+
+
+def owned(view: Any) -> Any:
+    """The result of a reference that NumPy gives as a view: an array of its own, or a scalar."""
+    return settled(view.copy(order="C"))
