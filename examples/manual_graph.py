@@ -24,28 +24,32 @@ def build(smooth):
     return g, gap, distance
 
 
-left, right = np.array([1.0, 0.5, -1.0]), np.array([0.5, 0.5, 1.0])
-w = np.array([[0.2, -0.4], [0.6, 0.1], [-0.3, 0.5]])
+def main():
+    left, right = np.array([1.0, 0.5, -1.0]), np.array([0.5, 0.5, 1.0])
+    w = np.array([[0.2, -0.4], [0.6, 0.1], [-0.3, 0.5]])
 
-g, gap, distance = build(smooth=True)
-run = g.compile(distance)
-print(g)
-print(f"\nsmooth:  {run(left, right, w):.6f}")
+    smooth, gap, distance = build(smooth=True)
+    run = smooth.compile(distance)
+    print(smooth)
+    print(f"\nsmooth: {run(left, right, w):.6f}")
 
-other, _, other_distance = build(smooth=False)
-run_other = other.compile(other_distance)
-print(f"sharp:   {run_other(left, right, w):.6f}")
-print(f"two settings, two structures: {ab.structure_hash(g) != ab.structure_hash(other)}")
+    sharp, _, sharp_distance = build(smooth=False)
+    print(f"sharp:  {sharp.compile(sharp_distance)(left, right, w):.6f}")
+    same = ab.structure_hash(smooth) == ab.structure_hash(sharp)
+    print(f"two settings, {'one structure' if same else 'two structures'}")
 
-# A graph only grows: what was compiled before stays as it was, and new outputs see the new nodes.
-(slope,) = ab.gradients(distance, [left])
-slope.named("slope")
-run_all = g.compile(distance, gap, slope)
-value, gap_value, slope_value = run_all(left, right, w)
-print(f"\nseveral outputs: {value:.6f}, {gap_value.round(4)}, {slope_value.round(4)}")
-print(f"the first is still there: {run(left, right, w):.6f}")
+    # A graph only grows: what was compiled before stays, and new outputs can use new nodes.
+    (slope,) = ab.gradients(distance, [smooth.parameters[0]])
+    run_more = smooth.compile(distance, gap, slope.named("slope"))
+    value, gap_value, slope_value = run_more(left, right, w)
+    print(f"\nthree outputs: {value:.6f}, {gap_value.round(4)}, {slope_value.round(4)}")
+    print(f"the first one again: {run(left, right, w):.6f}")
 
-# A logged node prints at every run of what is compiled from here on.
-gap.log("gap")
-print("\nlogged:")
-g.compile(distance)(left=left, right=right, w=w)
+    # A logged node prints at each run of what is compiled from here on.
+    gap.log("gap")
+    print("\nlogged:")
+    smooth.compile(distance)(left=left, right=right, w=w)
+
+
+if __name__ == "__main__":
+    main()

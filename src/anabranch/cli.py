@@ -33,7 +33,9 @@ def parser() -> ArgumentParser:
     made.add_argument("--version", action="version", version=f"anabranch {ab.__version__}")
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
-        one = commands.add_parser(name, help=module.HELP, description=module.__doc__)
+        one = commands.add_parser(
+            name, help=module.HELP, description=f"{module.HELP.capitalize()}."
+        )
         module.add_arguments(one)
     return made
 

@@ -1,7 +1,7 @@
-"""`anabranch demo`: a small neural network learns to read handwritten digits while you watch.
+"""`anabranch demo`, written as a user would write it: with `import anabranch as ab` and NumPy.
 
-Written as a user would write it, with `import anabranch as ab` and NumPy. One training step (loss,
-gradient and the update of the weights) is one function, and compiled it is one graph.
+One training step (loss, gradient and the update of the weights) is one function, and compiled it is
+one graph.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import zipfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,21 @@ import numpy.typing as npt
 
 import anabranch as ab
 
-HELP = "train a small network on handwritten digits"
+HELP = "a small neural network learns to read handwritten digits while you watch"
 EPOCHS, BACKEND = 25, "reference"
 DEFAULT_FILE = Path("anabranch-demo.npz")  # where an interrupted run is kept
 HELD_OUT = 0.2
 RATE, COOLING = 0.002, 0.9  # the step size, and its factor from epoch to epoch
-PARTS = ("weights", "mean", "spread")  # of a state, in a file
+COUNTS, PARTS = ("epoch", "best_epoch", "best_right"), ("weights", "mean", "spread")  # in a file
 NOISE = 0.1  # added to the pixels while learning, so that none of them is learnt by heart
+NEXT = {
+    "anabranch demo --hidden 16": "a much smaller network",
+    "anabranch demo --seed 1 --output digits.npz": "other digits held out, the weights kept",
+    "python -c 'import anabranch as ab; print(ab.trace(ab.grad(lambda x: x**3), 2.0))'": (
+        "a derivative is a graph too"
+    ),
+    "python -m pydoc anabranch.grad": "how to get one",
+}
 
 Array = npt.NDArray[np.float64]
 Weights = dict[str, Any]
@@ -148,28 +157,26 @@ def start(settings: Settings) -> Progress:
 def epochs(progress: Progress, data: Data, until: int, backend: str) -> Iterator[Any]:
     """Train, and give (progress, line to print) after each epoch."""
     step, scores = (ab.compile(f, backend=backend) for f in (train_step, logits))
-    batch, count = progress.settings.batch, len(data.labels)
+    batch, known, held = progress.settings.batch, len(data.labels), len(data.held_labels)
     for epoch in range(progress.epoch + 1, until + 1):
         # Chance depends on seed and epoch alone: a run that was stopped goes on as if it was not.
         rng = np.random.default_rng([progress.settings.seed, epoch])
         images = data.images + rng.normal(0, NOISE, data.images.shape)
-        order = rng.permutation(count)
-        state, total = progress.state, 0.0
-        for first in range(0, count, batch):
+        order = rng.permutation(known)
+        rate = RATE * COOLING ** (epoch - 1)
+        state, loss = progress.state, 0.0
+        for first in range(0, known, batch):
             chosen = order[first : first + batch]
-            state, loss = step(
-                state, images[chosen], data.labels[chosen], RATE * COOLING ** (epoch - 1)
-            )
-            total += float(loss) * len(chosen)
-        known, right = (
+            state, mean = step(state, images[chosen], data.labels[chosen], rate)
+            loss += float(mean) * len(chosen) / known
+        learnt, right = (
             int(np.sum(np.argmax(scores(state.weights, x), axis=1) == y))
             for x, y in ((data.images, data.labels), (data.held_images, data.held_labels))
         )
         progress = replace(progress, state=state, epoch=epoch)
         if right > progress.best_right:
             progress = replace(progress, best=state.weights, best_epoch=epoch, best_right=right)
-        shares = f"{known / count:9.2%}  {right / len(data.held_labels):9.2%}"
-        yield progress, f"{epoch:5}  {total / count:8.4f}  {shares}"
+        yield progress, f"{epoch:5}  {loss:8.4f}  {learnt / known:9.2%}  {right / held:9.2%}"
 
 
 # Files
@@ -177,26 +184,21 @@ def epochs(progress: Progress, data: Data, until: int, backend: str) -> Iterator
 
 def save(progress: Progress, file: Path) -> None:
     """Write the best weights, and all that is needed to go on; at no time is the file half new."""
-    settings, state = progress.settings, progress.state
-    numbers = {
-        "seed": settings.seed, "batch": settings.batch, "hidden": settings.hidden,
-        "epoch": progress.epoch, "best_epoch": progress.best_epoch,
-        "best_right": progress.best_right, "steps": state.steps,
-    }  # fmt: skip
-    parts = {"best": progress.best, **{part: getattr(state, part) for part in PARTS}}
+    counts = {name: getattr(progress, name) for name in COUNTS}
+    numbers = {**vars(progress.settings), **counts, "steps": progress.state.steps}
+    parts = {"best": progress.best, **{part: getattr(progress.state, part) for part in PARTS}}
     arrays = {f"{part}/{name}": a for part, group in parts.items() for name, a in group.items()}
     unfinished = file.with_name(file.name + ".part")
     try:
-        try:
-            with unfinished.open("wb") as stream:
-                np.savez(stream, **numbers, **arrays)
-                stream.flush()
-                os.fsync(stream.fileno())
-            unfinished.replace(file)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with unfinished.open("wb") as stream:
+            np.savez(stream, **numbers, **arrays)
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(file)
     except OSError as error:
         raise DemoError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def load(file: Path) -> Progress:
@@ -216,18 +218,15 @@ def load(file: Path) -> Progress:
 
 
 def _read(found: Mapping[str, Any], file: Path) -> Progress:
-    seed, batch, epoch, best_epoch, best_right = (
-        int(found[name]) for name in ("seed", "batch", "epoch", "best_epoch", "best_right")
-    )
-    hidden = tuple(map(int, found["hidden"]))
-    if min(seed, batch - 1, epoch, *(n - 1 for n in hidden)) < 0:
+    seed, batch, *counts = (int(found[name]) for name in ("seed", "batch", *COUNTS))
+    settings = Settings(seed, batch, tuple(map(int, found["hidden"])))
+    if min(seed, *counts) < 0 or min(batch, *settings.hidden) < 1:
         raise ValueError("a number in it is too small")
-    settings = Settings(seed, batch, hidden)
     best, weights, mean, spread = (
         _weights(found, part, settings, file) for part in ("best", *PARTS)
     )
     state = State(weights, mean, spread, np.float64(found["steps"]))
-    return Progress(settings, state, best, epoch, best_epoch, best_right)
+    return Progress(settings, state, best, *counts)
 
 
 def _weights(found: Mapping[str, Any], part: str, settings: Settings, file: Path) -> Weights:
@@ -296,7 +295,7 @@ def run(options: Namespace) -> int:
             if output is not None:
                 save(progress, output)
     except KeyboardInterrupt:
-        return _interrupted(progress, begun, output)
+        return _interrupted(progress, options, begun)
     _conclude(progress, data, output)
     return 0
 
@@ -331,12 +330,10 @@ def _check_backend(name: str) -> None:
 
 def _introduce(progress: Progress, data: Data, options: Namespace) -> None:
     settings, weights = progress.settings, progress.state.weights
-    count = sum(w.size for w in weights.values())
+    layers = ", ".join(map(str, settings.sizes))
     print("A neural network learns to read handwritten digits.")
-    print(
-        f"{len(data.labels):,} digits to learn from, {len(data.held_labels)} held out;"
-        f" layers of {', '.join(map(str, settings.sizes))} units; {count:,} weights.\n"
-    )
+    print(f"{len(data.labels):,} digits to learn from, {len(data.held_labels)} held out;", end=" ")
+    print(f"layers of {layers} units; {sum(w.size for w in weights.values()):,} weights.\n")
     print("Is the gradient right? Along random directions, at 8 digits:\n")
     few = weights, data.images[:8], data.labels[:8]
     report = ab.check_gradients(
@@ -348,51 +345,39 @@ def _introduce(progress: Progress, data: Data, options: Namespace) -> None:
         print(f"  {row.name:<14}{row.shape:<14}{numbers}   {row.verdict}")
     step = ab.compile(train_step, backend=options.backend)
     graph = step.graph(progress.state, *few[1:], RATE)
-    print(
-        f"\nLoss, gradient and Adam's update are one graph: {len(graph)} nodes,"
-        f" traced once, run by {options.backend}.\n"
-    )
+    print(f"\nLoss, gradient and Adam's update are one graph of {len(graph)} nodes.\n")
     print("epoch      loss     learnt   held out", flush=True)
 
 
-def _interrupted(progress: Progress, begun: int, output: Path | None) -> int:
+def _interrupted(progress: Progress, options: Namespace, begun: int) -> int:
     if progress.epoch == begun:
         kept = "nothing is lost" if begun else "there is nothing to keep yet"
         print(f"\nStopped before an epoch had ended: {kept}.")
         return 130
-    file = output or _unused(DEFAULT_FILE)
+    file = options.output or options.resume or _unused(DEFAULT_FILE)
     save(progress, file)
+    same = f" --epochs {options.epochs}" if options.epochs != EPOCHS else ""
+    same += f" --backend {options.backend}" if options.backend != BACKEND else ""
     print(f"\nStopped. The best weights so far (epoch {progress.best_epoch}) are in {file}.")
-    print(f"To go on: {_typed('demo', '--resume', str(file))}")
+    print(f"To go on: {_typed(f'anabranch demo --resume {shlex.quote(str(file))}{same}')}")
     return 130
 
 
 def _unused(file: Path) -> Path:
-    """This file name, or the next one with a number that nobody has."""
-    candidate, number = file, 1
-    while candidate.exists():
-        number += 1
-        candidate = file.with_stem(f"{file.stem}-{number}")
-    return candidate
+    """This file name, or the first with a number that no file has."""
+    numbered = (file.with_stem(f"{file.stem}-{n}") for n in count(2))
+    return next(one for one in chain([file], numbered) if not one.exists())
 
 
 def _conclude(progress: Progress, data: Data, output: Path | None) -> None:
     held = len(data.held_labels)
-    share = f"{progress.best_right} of {held} held-out digits ({progress.best_right / held:.2%})"
-    print(f"\nBest: {share} read right, after epoch {progress.best_epoch}.")
+    share = f"{progress.best_right} of {held} held-out digits read right"
+    print(f"\nBest: {share} ({progress.best_right / held:.2%}), after epoch {progress.best_epoch}.")
     if output is not None:
         print(f"Its weights are in {output}.")
     print("\n".join(["", *_hardest(progress.best, data), "", "Try next:"]))
-    python = _program("python", sys.executable)
-    cube = "import anabranch as ab; print(ab.trace(ab.grad(lambda x: x**3), 2.0))"
-    lines = {
-        _typed("demo", "--hidden", "16"): "a much smaller network",
-        _typed("demo", "--seed", "1", "--output", "digits.npz"): "other digits held out; keep it",
-        shlex.join([python, "-c", cube]): "a derivative is a graph",
-        shlex.join([python, "-m", "pydoc", "anabranch.grad"]): "how to get one",
-    }
-    for line, what in lines.items():
-        print(f"  {line}\n      {what}")
+    for line, what in NEXT.items():
+        print(f"  {_typed(line)}\n      {what}")
 
 
 def _hardest(weights: Weights, data: Data) -> list[str]:
@@ -409,15 +394,10 @@ def _hardest(weights: Weights, data: Data) -> list[str]:
     return [title, "", *(f"  {row}".rstrip() for row in rows)]
 
 
-def _typed(*words: str) -> str:
-    """A command of this program as the reader can type it."""
-    own = sys.argv[0] if Path(sys.argv[0]).name == "anabranch" else "anabranch"
-    return shlex.join([_program("anabranch", own), *words])
-
-
-def _program(name: str, path: str) -> str:
-    """The short name where it finds this program, else its path from here."""
-    found = shutil.which(name)
-    if not Path(path).exists() or (found is not None and Path(found).samefile(path)):
-        return name
-    return os.path.relpath(path) if Path(path).is_relative_to(Path.cwd()) else path
+def _typed(line: str) -> str:
+    """A command line that starts with a program of this environment, as it can be typed here."""
+    program, _, rest = line.partition(" ")
+    path, found = Path(sys.executable).with_name(program), shutil.which(program)
+    if path.exists() and (found is None or Path(found) != path):
+        program = str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return f"{shlex.quote(program)} {rest}"

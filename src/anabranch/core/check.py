@@ -20,7 +20,7 @@ Faults = Iterator[str]
 def check(graph: Graph) -> None:
     """Raise InternalError `[illegal-graph]` when the graph breaks a rule.
 
-    Later rules read the graph as earlier ones found it to be, so the first broken rule speaks alone.
+    Later rules rely on what earlier ones found, so the first broken rule speaks alone.
     """
     for rule in RULES:
         faults = tuple(rule(graph))

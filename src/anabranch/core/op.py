@@ -112,6 +112,8 @@ class Op:
         rules = self.vjp if self.partials is None else self.partials
         object.__setattr__(self, "is_flat", isinstance(rules, NoGradient))
         object.__setattr__(self, "_rules", _NOT_WRITTEN if rules is None else rules)
+        object.__setattr__(self, "__name__", self.name)
+        object.__setattr__(self, "__signature__", _signature(self))
         register(self)
         if self.arity != 0:
             register_function(
@@ -121,7 +123,9 @@ class Op:
     def gradient(self, slot: int) -> Slot:
         """The rule that sends a cotangent to this input: a partial, a vjp, or why there is none."""
         rules = self._rules
-        return rules[slot] if isinstance(rules, tuple) else rules
+        if not isinstance(rules, tuple):
+            return rules
+        return rules[slot] if slot < len(rules) else Unsupported("its record has too few rules")
 
     @property
     def inputs(self) -> int:
@@ -152,18 +156,20 @@ def public_functions() -> dict[str, Rule]:
     }
 
 
+def _signature(op: Op) -> inspect.Signature:
+    if op.call is not None:
+        return inspect.signature(op.call)
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature([inspect.Parameter(n, kind) for n in "xyzuvw"[: op.inputs]])
+
+
 def _documented(op: Op, call: Rule) -> Rule:
     """An op's function with its name, doc and signature."""
 
     def function(*args: Any, **attrs: Any) -> Any:
         return call(*args, **attrs)
 
-    names = "xyzuvw"[: op.inputs]
-    function.__signature__ = (  # type: ignore[attr-defined]
-        inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
-        if op.call is None
-        else inspect.signature(op.call)
-    )
+    function.__signature__ = _signature(op)  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = op.name
     function.__doc__ = op.doc
     function.__module__ = "anabranch"

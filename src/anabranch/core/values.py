@@ -14,7 +14,7 @@ import numpy as np
 
 from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType, checked
-from anabranch.errors import ArgumentError, DTypeError, ShapeError
+from anabranch.errors import AnabranchError, ArgumentError, DTypeError, ShapeError
 
 ARRAYS = (np.ndarray, np.generic)
 
@@ -32,8 +32,8 @@ def as_dtype(dtype: Any) -> DType:
     return checked(found)
 
 
-def as_shape(shape: Any) -> Shape:
-    """A shape given as one length or several.
+def as_shape(shape: Any, free: bool = False) -> Shape:
+    """A shape given as one length or several; with `free`, one of them may be -1.
 
     Raises:
         ShapeError: `[bad-shape]` for what is no length, or a negative one.
@@ -42,7 +42,8 @@ def as_shape(shape: Any) -> Shape:
         lengths = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
     except TypeError:
         raise ShapeError("bad-shape", f"a shape is integers, not {shape!r}") from None
-    if any(n < 0 for n in lengths):
+    negative = [n for n in lengths if n < 0]
+    if negative and not (free and negative == [-1]):
         raise ShapeError("bad-shape", f"shape {lengths} has a negative length")
     return lengths
 
@@ -78,11 +79,12 @@ def as_array(data: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     wanted = None if dtype is None else as_dtype(dtype)
     try:
         array = np.array(data, order="C")
-        result = array if wanted is None else array.astype(wanted)
+    except AnabranchError:
+        raise
     except (ValueError, TypeError, OverflowError) as error:
         raise ArgumentError("bad-data", f"this is no array of numbers: {error}") from None
-    checked(result.dtype)
-    return result
+    checked(array.dtype)
+    return array if wanted is None else array.astype(wanted)
 
 
 def settled(array: Any) -> Any:

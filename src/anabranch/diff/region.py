@@ -35,11 +35,15 @@ def ancestors(edges: Iterable[Any]) -> dict[Key, Any]:
     pending = list(edges)
     while pending:
         edge = pending.pop()
-        key = key_of(edge)
+        node = edge.node
+        key = (node.id, edge.index) if edge.index else node.id
         if key not in found:
             found[key] = edge
-            pending += [e for e in edge.node.inputs if not isinstance(e, Literal)]
-    return dict(sorted(found.items(), key=_number))
+            pending += [e for e in node.inputs if type(e) is not Literal]
+    try:
+        return {key: found[key] for key in sorted(found)}
+    except TypeError:  # some keys are pairs
+        return dict(sorted(found.items(), key=_number))
 
 
 def _number(item: tuple[Key, Any]) -> tuple[int, int]:

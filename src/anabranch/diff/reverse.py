@@ -41,12 +41,14 @@ def reverse(
             ct = cts.get(node.id) if len(node.avals) == 1 else _all_cts(node, y, cts)
             if ct is None:
                 continue
-            state.origin = (node, 0)
-            common = node.op.common(ct, y, *xs, **node.attrs) if node.op.common else None
+            common = node.op.common
+            if common is not None:
+                state.origin = (node, 0)
+                common = common(ct, y, *xs, **node.attrs)
             for slot, edge in enumerate(node.inputs):
-                if isinstance(edge, Literal) or edge.node.id not in wanted:
+                if type(edge) is Literal or (source := edge.node).id not in wanted:
                     continue
-                if len(edge.node.avals) > 1 and not edge.node.avals[edge.index].is_floating:
+                if len(source.avals) > 1 and not source.avals[edge.index].is_floating:
                     continue
                 state.origin = (node, slot)
                 part = pulled_back(node, slot, ct, y, xs, common)
@@ -54,7 +56,7 @@ def reverse(
                     continue
                 if observer is not None:
                     observer(node, slot, part)
-                key = key_of(edge)
+                key = (source.id, edge.index) if edge.index else source.id
                 arrived = cts.get(key)
                 cts[key] = part if arrived is None else arrived + part
     finally:

@@ -23,19 +23,22 @@ from anabranch.ops.select import absorb, where
 def scaled(ct: Any, partial: Any, selects: bool) -> Any:
     """Cotangent (or tangent) times partial derivative."""
     kind = type(partial)
-    if kind is int and partial in (1, -1):
-        return ct if partial == 1 else -ct
-    if kind is bool or (kind not in NUMBERS and partial.dtype.kind == "b"):
+    if kind in NUMBERS:
+        if kind is bool:
+            return where(partial, ct, 0.0)
+        if kind is int and partial in (1, -1):
+            return ct if partial == 1 else -ct
+        if math.isfinite(partial):
+            return ct * partial
+    elif partial.dtype.kind == "b":
         return where(partial, ct, 0.0)
-    if kind in NUMBERS and math.isfinite(partial):
-        return ct * partial
     if selects:
         return absorb(partial, ct)
     if not options().absorb_zero:
         return ct * partial
-    if isinstance(ct, ARRAYS) and isinstance(partial, ARRAYS):
-        return absorb.ref(ct, partial)
-    return absorb(ct, partial)
+    # Arrays in hand: the reference itself, without the way through the front ends.
+    plain = isinstance(ct, ARRAYS) and isinstance(partial, ARRAYS)
+    return absorb.ref(ct, partial) if plain else absorb(ct, partial)
 
 
 def partial_value(rule: Any, y: Any, xs: tuple[Any, ...], node: Node) -> Any:
@@ -53,17 +56,15 @@ def pulled_back(node: Node, slot: int, ct: Any, y: Any, xs: tuple[Any, ...], com
         raise missing_rule(node, slot, rule)
     x = xs[slot]
     if op.partials is not None:
-        partial = partial_value(rule, y, xs, node)
-        part = scaled(ct, partial, op.selects)
+        part = scaled(ct, partial_value(rule, y, xs, node), op.selects)
     elif op.common is not None:
         part = rule(ct, y, *xs, common=common, **node.attrs)
     else:
         part = rule(ct, y, *xs, **node.attrs)
-    shape = x.shape
-    if part.shape != shape:
+    if part.shape != x.shape:
         if not op.elementwise:
             raise wrong_shape(node, slot, aval_of(x), aval_of(part))
-        part = sum_to(part, shape)
+        part = sum_to(part, x.shape)
     # A cotangent lives in the space of its primal, so mixed precision comes back here.
     return part if part.dtype == x.dtype else bind("astype", part, dtype=x.dtype)
 

@@ -50,10 +50,12 @@ def reachable(function: Any, *more: Any) -> Iterator[Reach]:
     while pending and len(seen) < _LIMIT:
         reach, depth = pending.popleft()
         value = reach.value
-        if id(value) in seen or isinstance(value, _PLAIN):
+        if isinstance(value, _PLAIN):
+            continue
+        yield reach  # also by a second name: each can be bound anew
+        if id(value) in seen:
             continue
         seen.add(id(value))
-        yield reach
         if depth < _DEPTH:
             if isinstance(value, types.FunctionType):
                 named |= _global_names(value.__code__)

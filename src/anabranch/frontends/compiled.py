@@ -21,7 +21,7 @@ from anabranch.core.replay import replay
 from anabranch.core.values import plain, settled
 from anabranch.errors import ArgumentError
 from anabranch.frontends.containers import flatten
-from anabranch.frontends.execution import Passes, Program
+from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
 
@@ -75,13 +75,11 @@ class CompiledFunction:
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
         if self._static:
             names = _positional_names(self.function)
+            fixed = {names[s] if isinstance(s, int) else s for s in self._static}
             args = [
-                Static(a)
-                if i in self._static or (i < len(names) and names[i] in self._static)
-                else a
-                for i, a in enumerate(args)
+                Static(a) if i < len(names) and names[i] in fixed else a for i, a in enumerate(args)
             ]
-            kwargs = {k: Static(v) if k in self._static else v for k, v in kwargs.items()}
+            kwargs = {k: Static(v) if k in fixed else v for k, v in kwargs.items()}
         return flatten((tuple(args), kwargs))
 
     def _compiled(self, leaves: list[Any], structure: Any) -> tuple[Trace, Program]:
@@ -224,7 +222,7 @@ def _require_arguments(function: Callable[..., Any], names: Iterable[str | int])
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     for name in names:
-        if isinstance(name, str) and name not in parameters:
+        if name not in (parameters if isinstance(name, str) else range(len(parameters))):
             raise ArgumentError(
                 "no-such-argument",
                 f"static names {name!r}, the function has: {', '.join(parameters)}",
@@ -283,6 +281,7 @@ def compile(
         if not callable(function):
             raise ArgumentError("bad-argument", "ab.compile needs a function")
         _require_arguments(function, names)
+        find_backend(backend)
         return CompiledFunction(function, backend, passes, names, verbose)
 
     return decorate if f is None else decorate(f)

@@ -21,34 +21,46 @@ from anabranch.core.dtype import FLOATS
 from anabranch.core.entry import boundary
 from anabranch.core.node import Literal, make_node
 from anabranch.core.op import Op
-from anabranch.core.values import as_array
-from anabranch.frontends.tensor import Tensor, float_array, make_tensor, next_id
+from anabranch.core.values import as_array, settled
+from anabranch.frontends.tensor import Tensor, make_tensor, next_id
 
 
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The eager side of `bind`: compute now, and record if an operand's history matters."""
-    values = [arg._data if type(arg) is Tensor else operand(op, arg) for arg in args]
+    values = []
+    tracked = False
+    for arg in args:
+        if type(arg) is Tensor:
+            values.append(arg._data)
+            tracked = tracked or arg._tracked
+        else:
+            values.append(arg if type(arg) in NUMBERS else operand(op, arg))
     try:
         out = op.ref(*values, **attrs)
     except Exception as error:
         raise explain_failure(op, args, attrs, error) from None
-    if state.recording:
-        for arg in args:
-            if type(arg) is Tensor and arg._tracked:
-                return _record(op, args, attrs, out)
+    if tracked and state.recording:
+        return _record(op, args, attrs, out)
     return tuple(map(make_tensor, out)) if type(out) is tuple else make_tensor(out)
 
 
 def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
-    inputs = tuple([_edge(arg) for arg in args])
-    smooth = not op.is_flat and any(type(e) is Tensor and e._requires_grad for e in inputs)
+    inputs = []
+    smooth = False
+    for arg in args:
+        if type(arg) is Tensor:
+            smooth = smooth or arg._requires_grad
+            arg.node  # noqa: B018  # a leaf gets its node, hence its id, before the op gets its own
+            inputs.append(arg)
+        else:
+            inputs.append(_constant(arg))
+    smooth = smooth and not op.is_flat
     outs = out if type(out) is tuple else (out,)
-    avals = tuple([aval(one.shape, one.dtype) for one in outs])
     node = make_node(
         op,
-        inputs,
+        tuple(inputs),
         attrs,
-        avals,
+        tuple([aval(one.shape, one.dtype) for one in outs]),
         next_id(),
         current_source(),
         None,
@@ -64,16 +76,12 @@ def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> A
     )
 
 
-def _edge(arg: Any) -> Any:
-    """An operand as an input of a recorded node; a leaf gets its node, hence its id, first."""
-    if type(arg) is Tensor:
-        if arg.node is None:
-            arg.recorded_node()
-        return arg
+def _constant(arg: Any) -> Any:
+    """An array or number as an input of a recorded node."""
     if type(arg) in NUMBERS or isinstance(arg, np.generic):
         return Literal(arg)
     constant = make_tensor(np.array(arg))  # a copy: the walk back must meet the value of today
-    constant.recorded_node()
+    constant.node  # noqa: B018  # as above
     return constant
 
 
@@ -101,7 +109,7 @@ def tensor(
         >>> ab.tensor([1, 2], name="x")
         tensor([1., 2.], name='x')
     """
-    return Tensor(float_array(data, dtype), requires_grad, name)
+    return Tensor(data, requires_grad, name, dtype)
 
 
 @boundary
@@ -113,7 +121,8 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
         >>> ab.asarray([1, 2]).dtype
         dtype('int64')
     """
-    return make_tensor(as_array(data._data if isinstance(data, Tensor) else data, dtype))
+    array = as_array(data._data if isinstance(data, Tensor) else data, dtype)
+    return make_tensor(settled(array))
 
 
 @contextmanager

@@ -117,7 +117,6 @@ def backward(
             hint="ab.tensor(data, requires_grad=True)",
         )
     start = seed(tensor, ct)
-    tensor.recorded_node()
     order = {key: edge for key, edge in ancestors([tensor]).items() if edge.requires_grad}
     wanted = {edge.node.id for edge in order.values()}
     cts: dict[Key, Any] = {key_of(tensor): start}

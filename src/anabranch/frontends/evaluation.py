@@ -97,10 +97,9 @@ class Evaluation:
                 alias = bind("identity", value)
                 return make_tensor(alias.value, alias.node, requires_grad=True)
             value = value.value
-        fresh = make_tensor(settled(plain(value)), requires_grad=True)
+        fresh = make_tensor(settled(plain(value)))
         fresh.requires_grad = True
         fresh.name = name
-        fresh.recorded_node()
         return fresh
 
     def edges(self) -> list[Any]:
@@ -109,6 +108,7 @@ class Evaluation:
 
     def pull(self, outputs: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """The cotangents of the aliases for these of the outputs; None is a structural zero."""
+        self._admit(cts)
         start: dict[Any, Any] = {}
         for edge, ct in zip(outputs, cts, strict=True):
             if is_recorded(edge) and ct is not None:
@@ -120,11 +120,19 @@ class Evaluation:
 
     def push(self, outputs: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """The tangents of the outputs for these of the aliases; None is a structural zero."""
+        self._admit(ts)
         start = {key_of(a): t for a, t in zip(self.aliases, ts, strict=True) if t is not None}
         steps, _ = self._steps(outputs)
         given = set(start)
         found = self._walk(lambda: forward([s for s in steps if s.node.id not in given], start))
         return [found.get(key_of(edge)) if is_recorded(edge) else None for edge in outputs]
+
+    def _admit(self, given: Sequence[Any]) -> None:
+        """Cotangents and tangents may be tensors too, with a history that must go on."""
+        tensors = [value for value in given if type(value) is Tensor]
+        self.gives_tensors = self.gives_tensors or bool(tensors)
+        tracked = any(value.is_tracked for value in tensors)
+        self.is_recorded = self.is_recorded or (state.recording and tracked)
 
     def _steps(self, outputs: Sequence[Any]) -> tuple[list[Step], set[int]]:
         region = ancestors([e for e in outputs if is_recorded(e)])
@@ -167,8 +175,8 @@ class Evaluation:
 
 
 def is_recorded(value: Any) -> bool:
-    """Whether a result can depend on an alias: a node, or a tensor that has one."""
-    return isinstance(value, Edge) or (type(value) is Tensor and value.node is not None)
+    """Whether a result can depend on an alias: a node or a tensor."""
+    return isinstance(value, Edge | Tensor)
 
 
 def refusal(what: str, function: Callable[..., Any], args: Sequence[Any]) -> Refusal:

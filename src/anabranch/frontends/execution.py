@@ -19,17 +19,25 @@ BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceB
 Passes = Sequence[str | Pass] | None
 
 
+def find_backend(name: str) -> Backend:
+    """The backend of this name.
+
+    Raises:
+        ArgumentError: `[unknown-backend]`.
+    """
+    if name not in BACKENDS:
+        known = ", ".join(BACKENDS)
+        raise ArgumentError("unknown-backend", f"no backend is named {name!r}; known: {known}")
+    return BACKENDS[name]
+
+
 class Program:
     """A graph made executable: as built, as optimised, what the passes did, how to run it."""
 
     def __init__(self, graph: Graph, backend: str, passes: Passes) -> None:
-        if backend not in BACKENDS:
-            raise ArgumentError(
-                "unknown-backend", f"no backend is named {backend!r}; known: {', '.join(BACKENDS)}"
-            )
         self.graph = graph
         self.optimised, self.reports = run_passes(graph, DEFAULT if passes is None else passes)
-        self.executable: Executable = BACKENDS[backend].compile(self.optimised)
+        self.executable: Executable = find_backend(backend).compile(self.optimised)
 
     reports: tuple[PassReport, ...]
 

@@ -15,7 +15,7 @@ from anabranch.core.entry import boundary
 from anabranch.core.node import Edge, Node
 from anabranch.core.values import ARRAYS, as_array, plain
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, ShapeError
-from anabranch.frontends.execution import Passes, Program
+from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.tensor import Tensor
 
 
@@ -31,6 +31,11 @@ class Graph(core.Graph):
         >>> float(run(3.0, 4.0))
         7.0
     """
+
+    @boundary
+    def __init__(self, name: str = "graph", backend: str = "reference") -> None:
+        find_backend(backend)
+        super().__init__(name, backend)
 
     @boundary
     def compile(

@@ -33,7 +33,6 @@ def graph(*results: Tensor, name: str = "eager") -> Graph:
     for result in results:
         if not isinstance(result, Tensor):
             raise ArgumentError("not-a-tensor", f"a {type(result).__name__} records nothing")
-        result.recorded_node()
     new = Graph(name)
     moved: dict[int, Node] = {}
 

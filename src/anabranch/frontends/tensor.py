@@ -6,6 +6,8 @@ and the node owns its input tensors, so a program lives exactly as long as its r
 
 from __future__ import annotations
 
+import contextlib
+import operator
 from itertools import count
 from typing import Any
 
@@ -19,7 +21,7 @@ from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Node, make_node
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.operators import Operators
-from anabranch.core.values import as_array
+from anabranch.core.values import as_array, settled
 from anabranch.diff.region import ancestors
 from anabranch.diff.rules import partial_value
 from anabranch.errors import ArgumentError, DTypeError, ShapeError, TraceError
@@ -48,13 +50,17 @@ class Tensor(Operators):
         "node",
     )
     name: str | None
-    node: Node | None  # the node that made this tensor; a leaf gets one at its first recorded use
+    node: Node  # the node that made this tensor; a leaf gets one at its first use
 
     @boundary
-    def __init__(self, data: Any, requires_grad: bool = False, name: str | None = None) -> None:
-        array = float_array(data, getattr(data, "dtype", None))
-        self._data: Any = array
-        self.node = None
+    def __init__(
+        self,
+        data: Any,
+        requires_grad: bool = False,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        self._data: Any = float_value(data, dtype)
         self.index = 0
         self._siblings: tuple[Any, ...] | None = None
         self._requires_grad = self._tracked = False
@@ -145,8 +151,11 @@ class Tensor(Operators):
                     hint="ab.tensor(data, dtype=ab.float64, requires_grad=True)",
                 )
             )
-        self.node = None
-        self._requires_grad = self._tracked = bool(value)
+        if value != self._requires_grad:
+            self._requires_grad = self._tracked = bool(value)
+            # A parameter's node is no constant's; graphs built before keep theirs.
+            with contextlib.suppress(AttributeError):
+                del self.node
 
     # How it came about
 
@@ -182,20 +191,20 @@ class Tensor(Operators):
     @property
     def is_leaf(self) -> bool:
         """Whether this tensor was given, not computed by a recorded op."""
-        return self.node is None or self.node.op in (PARAMETER, CONSTANT)
+        return not self._tracked or self.node.op is PARAMETER
 
-    def recorded_node(self) -> Node:
-        """`node`, made now if this is a leaf that was not used yet."""
-        if self.node is None:
-            op = PARAMETER if self._requires_grad else CONSTANT
-            self.node = make_node(op, (), {}, (self.aval,), next_id(), current_source())
+    def __getattr__(self, name: str) -> Any:
+        # Reached for a missing name only: a leaf gets its node when it is first asked for.
+        if name != "node":
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+        op = PARAMETER if self._requires_grad else CONSTANT
+        self.node = make_node(op, (), {}, (self.aval,), next_id(), current_source())
         return self.node
 
     @property
     def creator(self) -> tuple[str, tuple[Any, ...]] | None:
         """(op name, operands) of the recorded op; None for a leaf."""
-        node = self.node
-        return None if node is None or self.is_leaf else (node.op.name, node.inputs)
+        return None if self.is_leaf else (self.node.op.name, self.node.inputs)
 
     @property
     def partials(self) -> tuple[Any, ...]:
@@ -204,8 +213,7 @@ class Tensor(Operators):
         Arrays in the broadcast shape of the op; None for inputs without gradient and for ops that
         are not elementwise.
         """
-        node = self.recorded_node()
-        return tuple(self._partial(node, slot) for slot in range(len(node.inputs)))
+        return tuple(self._partial(self.node, slot) for slot in range(len(self.node.inputs)))
 
     def _partial(self, node: Node, slot: int) -> Array | None:
         rule = node.op.gradient(slot)
@@ -216,7 +224,7 @@ class Tensor(Operators):
 
     @property
     def described(self) -> tuple[str | None, str]:
-        if self.node is None or self.is_leaf:
+        if self.is_leaf:
             return self.name, "tensor"
         made = "" if self.node.source is None else f", written at {self.node.source}"
         return self.name, f"{self.node.op.name}{made}"
@@ -266,10 +274,12 @@ class Tensor(Operators):
         return int(self._data)
 
     def __index__(self) -> int:
-        return self._data.__index__()  # type: ignore[no-any-return]
+        return operator.index(self._data)
 
     def __repr__(self) -> str:
         parts = [np.array2string(np.asarray(self._data), separator=", ", prefix="tensor(")]
+        if not self.size and self.shape != (0,):
+            parts.append(f"shape={self.shape}")
         if self.dtype != np.float64:
             parts.append(f"dtype={self.dtype.name}")
         if self._requires_grad:
@@ -331,7 +341,6 @@ class Tensor(Operators):
             >>> x.grad
             array(6.)
         """
-        self.recorded_node()
         for tensor in ancestors([self]).values():
             tensor.grad = None
         return backward(self, ct, "all", True, observer)
@@ -355,7 +364,8 @@ def make_tensor(
     """A tensor around a value that nobody else will change."""
     tensor: Tensor = Tensor.__new__(Tensor)
     tensor._data = value
-    tensor.node = node
+    if node is not None:
+        tensor.node = node
     tensor.index = index
     tensor._siblings = siblings
     tensor._tracked = node is not None
@@ -368,10 +378,14 @@ def make_tensor(
     return tensor
 
 
-def float_array(data: Any, dtype: Any = None) -> Array:
-    """A copy in C order; numbers, lists and integers become float64 unless `dtype` is given."""
+def float_value(data: Any, dtype: Any = None) -> Any:
+    """A copy; numbers, lists and integer arrays become float64 unless `dtype` is given."""
+    if type(data) is float and dtype is None:
+        return np.float64(data)
     if isinstance(data, Tensor):
         data = data._data
     array = as_array(data, dtype)
     keeps = isinstance(data, np.ndarray | np.generic) and array.dtype.kind not in "iu"
-    return array if dtype is not None or keeps or array.dtype.kind == "c" else array.astype(float)
+    if dtype is None and not keeps and array.dtype.kind != "c":
+        array = array.astype(np.float64)
+    return settled(array)

@@ -181,9 +181,7 @@ def _settle_captures(
     del found
     probe = [np.empty(0)]
     alone = sys.getrefcount(probe[0])
-    held = [
-        type(values[i]) is Tensor or sys.getrefcount(values[i]) > alone for i in range(len(values))
-    ]
+    held = [sys.getrefcount(values[i]) > alone for i in range(len(values))]
     fixed = {node.id: value for node, value, h in zip(nodes, values, held, strict=True) if not h}
     trace.captured = [value for value, h in zip(values, held, strict=True) if h]
     wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
@@ -192,7 +190,8 @@ def _settle_captures(
             node = wanted.get(id(reach.value))
             if node is not None:
                 trace.guards.append(reach)
-                node.name = _free_name(graph, reach.label)
+                if str(node.name).startswith("captured "):
+                    node.name = _free_name(graph, reach.label)
         _warn_of_unwatched(trace, wanted)
     trace.constants = [
         f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
@@ -236,7 +235,10 @@ def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Rewrite:
     """The graph with these parameters turned into constants."""
 
     def replace(rewrite: Rewrite, node: Node, _: Any) -> Node | None:
-        return rewrite.graph.constant(fixed[node.id]) if node.id in fixed else None
+        if node.id not in fixed:
+            return None
+        value = fixed[node.id]
+        return rewrite.graph.constant(value.value if type(value) is Tensor else value)
 
     return copied(graph, graph.nodes, replace)
 

@@ -15,6 +15,7 @@ import numpy as np
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
+from anabranch.core.graph import ended
 from anabranch.core.node import Edge
 from anabranch.core.values import ARRAYS, as_array, settled
 from anabranch.diff.region import ancestors, dependents, key_of, node_steps
@@ -166,6 +167,13 @@ def jvp(
         >>> float(out), float(t)
         (10.0, 5.0)
     """
+    _require_function("jvp", f)
+    if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
+        raise ArgumentError(
+            "bad-argument",
+            "jvp takes a tuple of primals and a tuple of tangents",
+            hint="ab.jvp(f, (x,), (t,))",
+        )
     names = argument_names(f, len(primals))
     run = Evaluation(
         f, tuple(primals), {}, dict(enumerate(names)), refusal("jvp", f, tuple(primals))
@@ -211,8 +219,8 @@ def gradients(
         if not isinstance(value, Edge | Tensor):
             kind = type(value).__name__
             raise ArgumentError("not-a-tensor", f"a {kind} is neither a tensor nor a node")
-        if isinstance(value, Tensor):
-            value.recorded_node()
+        if isinstance(value, Edge) and value.node.graph is None:
+            raise ended(value.node)
     region = ancestors([z])
     within = dependents(region.values(), xs)
     if isinstance(z, Edge):
@@ -234,9 +242,16 @@ def gradients(
     for position, x in enumerate(xs):
         name = getattr(x, "name", None) or f"xs[{position}]"
         value = _filled(found.get(key_of(x)), x, name, unused)
-        wrap = not isinstance(z, Edge) and isinstance(value, ARRAYS)
-        results.append(make_tensor(settled(value.copy())) if wrap else value)
+        # An array is a gradient that was computed at once, or one that is constant.
+        results.append(_lifted(value, z) if isinstance(value, ARRAYS) else value)
     return results
+
+
+def _lifted(array: Any, z: Any) -> Any:
+    if isinstance(z, Tensor):
+        return make_tensor(settled(array.copy()))
+    graph = z.node.graph
+    return array if graph is None else graph.constant(array)
 
 
 def _require_function(what: str, f: Any) -> None:
@@ -253,7 +268,7 @@ def _wanted(f: Function, argnums: Argnums, args: Any, kwargs: Any) -> list[int |
     """Positions or keyword names of the arguments to differentiate, in the order asked for."""
     names = argument_names(f, len(args))
     chosen: Any = [argnums] if isinstance(argnums, int | str) else argnums
-    if not isinstance(chosen, Sequence) or not all(isinstance(one, int | str) for one in chosen):
+    if not isinstance(chosen, Sequence) or not all(type(one) in (int, str) for one in chosen):
         raise ArgumentError(
             "bad-argument", f"argnums is a position or a name, or a tuple of them, not {argnums!r}"
         )

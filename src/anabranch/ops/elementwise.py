@@ -119,7 +119,28 @@ identity: Op = elementwise(
 )
 
 
+def _refuse_bools(*values: Any) -> None:
+    """What NumPy would count in 8 bits is refused, as it refuses the negative of a bool."""
+    if all(type(v) is bool or getattr(v, "dtype", None) == np.bool_ for v in values):
+        raise DTypeError(
+            "bool-arithmetic",
+            "bool values have no such arithmetic",
+            hint="x.astype(int) counts them, ab.where selects by them",
+        )
+
+
+def _numeric(ref: Any) -> Any:
+    """The reference, with bools refused."""
+
+    def checked(*values: Any, **attrs: Any) -> Any:
+        _refuse_bools(*values)
+        return ref(*values, **attrs)
+
+    return checked
+
+
 def _integer_power_aval(x: Aval, *, n: int) -> Aval:
+    _refuse_bools(x)
     if n < 0 and not is_floating(x.dtype) and x.dtype.kind != "c":
         raise DTypeError(
             "negative-integer-power",
@@ -131,7 +152,7 @@ def _integer_power_aval(x: Aval, *, n: int) -> Aval:
 
 integer_power: Op = elementwise(
     "integer_power",
-    lambda x, *, n: np.power(x, n),
+    _numeric(lambda x, *, n: np.power(x, n)),
     partials=(lambda y, x, n: n * integer_power(x, n=n - 1) if n not in (0, 1) else n,),
     aval=_integer_power_aval,
     call=lambda x, n: bind(integer_power, x, n=operator.index(n)),
@@ -198,13 +219,14 @@ def _whole(y: float) -> int | None:
 
 power: Op = elementwise(
     "power",
-    np.power,
+    _numeric(np.power),
     partials=(
         lambda y, a, b: where(equal(b, 0), 0.0, b * power(a, where(equal(b, 0), 1.0, b - 1))),
         # At a = 0 the limit of a**b * log(a) is 0 for b > 0; log(0) itself never enters.
         lambda y, a, b: where(equal(a, 0), where(greater(b, 0), 0.0, -inf), y * log(a)),
     ),
     domain=(POSITIVE, SIGNED),
+    result="arithmetic",
     call=_power,
     samples=(
         at(2.0, 3.0, value=8.0, grads=(12.0, 8.0 * math.log(2.0))),
@@ -223,11 +245,16 @@ def _sigmoid(x: Any) -> Any:
     return settled((np.where(np.greater_equal(x, 0), 1, e) / (1 + e)).astype(e.dtype))
 
 
+def _sigmoid_aval(x: Aval) -> Aval:
+    _refuse_bools(x)
+    return exp.aval(x)  # type: ignore[no-any-return]
+
+
 sigmoid: Op = elementwise(
     "sigmoid",
-    _sigmoid,
+    _numeric(_sigmoid),
+    aval=_sigmoid_aval,
     partials=(lambda y, x: y * sigmoid(-x),),  # y * (1 - y) without its cancellation
-    result="float",
     samples=(
         at(0.0, value=0.5, grads=0.25),
         at(inf, value=1.0, grads=0.0, kink=True),
@@ -277,8 +304,9 @@ sqrt: Op = elementwise(
 
 square: Op = elementwise(
     "square",
-    np.square,
+    _numeric(np.square),
     partials=(lambda y, x: 2 * x,),
+    result="arithmetic",
     samples=(at(3.0, value=9.0, grads=6.0), at(0.0, value=0.0, grads=0.0)),
     doc="x times x as one op with one edge.",
 )

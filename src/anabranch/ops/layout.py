@@ -95,7 +95,7 @@ permute: Op = Op(
 Widths = tuple[tuple[int, int], ...]
 
 
-def _pad_aval(x: Aval, *, widths: Widths, value: float) -> Aval:
+def _pad_aval(x: Aval, *, widths: Widths, fill: float) -> Aval:
     if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
         raise ShapeError(
             "bad-padding", f"pad widths {widths} must be a pair of counts for each axis of {x}"
@@ -110,10 +110,10 @@ def _pad(x: Any, pad_width: Any, constant_values: float = 0) -> Any:
     if widths.dtype.kind not in "iu":
         raise ArgumentError("bad-padding", f"pad widths must be integers, not {pad_width!r}")
     pairs = tuple((int(before), int(after)) for before, after in widths)
-    return bind(pad, x, widths=pairs, value=constant_values)
+    return bind(pad, x, widths=pairs, fill=constant_values)
 
 
-def _pad_vjp(ct: Any, y: Any, x: Any, *, widths: Widths, value: float) -> Any:
+def _pad_vjp(ct: Any, y: Any, x: Any, *, widths: Widths, fill: float) -> Any:
     inside = zip(widths, shape_of(x), strict=True)
     return functions()["slice"](ct, tuple(slice(before, before + n) for (before, _), n in inside))
 
@@ -121,15 +121,16 @@ def _pad_vjp(ct: Any, y: Any, x: Any, *, widths: Widths, value: float) -> Any:
 pad: Op = Op(
     "pad",
     aval=_pad_aval,
-    ref=lambda x, *, widths, value: settled(np.pad(x, widths, constant_values=value)),
+    ref=lambda x, *, widths, fill: settled(np.pad(x, widths, constant_values=fill)),
     vjp=(_pad_vjp,),
-    jvp=(lambda t, y, x, *, widths, value: bind(pad, t, widths=widths, value=0),),
+    jvp=(lambda t, y, x, *, widths, fill: bind(pad, t, widths=widths, fill=0),),
     call=_pad,
     samples=(
-        sample(normal(2), widths=((1, 0),), value=9.0),
-        sample(normal(2, 3), widths=((0, 0), (2, 1)), value=0),
-        sample(normal(0, 1), widths=((1, 1), (0, 0)), value=0),
-        sample(normal(), widths=(), value=0),
+        sample([1.0, 2.0], value=[9.0, 1.0, 2.0], grads=([1.0, 1.0],), widths=((1, 0),), fill=9.0),
+        sample(normal(2), widths=((1, 0),), fill=9.0),
+        sample(normal(2, 3), widths=((0, 0), (2, 1)), fill=0),
+        sample(normal(0, 1), widths=((1, 1), (0, 0)), fill=0),
+        sample(normal(), widths=(), fill=0),
     ),
     doc="Surround the value with a constant: `pad_width` elements before and after each axis.",
 )
@@ -144,12 +145,12 @@ def _reshape_aval(x: Aval, *, shape: Shape) -> Aval:
 
 
 def _reshape(x: Any, shape: Any, *more: int) -> Any:
-    wanted = (shape, *more) if more else tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    if wanted.count(-1) == 1:
+    wanted = as_shape((shape, *more) if more else shape, free=True)
+    if -1 in wanted:
         rest = math.prod(n for n in wanted if n != -1)
         size = math.prod(shape_of(x))
-        wanted = tuple(size // rest if n == -1 and rest else n for n in wanted)
-    return bind(reshape, x, shape=as_shape(wanted))
+        wanted = tuple(size // max(rest, 1) if n == -1 else n for n in wanted)
+    return bind(reshape, x, shape=wanted)
 
 
 reshape: Op = Op(

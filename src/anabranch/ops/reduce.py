@@ -72,13 +72,13 @@ def _max_shares(y: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
 
 def _max_vjp(ct: Any, y: Any, x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     taken, count = _max_shares(y, x, axes)
-    share = reshape(ct, kept(shape_of(x), axes)) / count.astype(x.dtype)
+    share = reshape(ct, kept(shape_of(x), axes)) / count  # in float64: counts may be large
     return where(taken, share, 0.0)
 
 
 def _max_jvp(t: Any, y: Any, x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     taken, count = _max_shares(y, x, axes)
-    total = sum_(where(taken, t, 0.0), axis=axes, keepdims=True) / count.astype(x.dtype)
+    total = sum_(where(taken, t, 0.0), axis=axes, keepdims=True) / count
     return reshape(total, shape_of(y))
 
 

@@ -44,7 +44,6 @@ absorb: Op = elementwise(
         lambda t, y, a, p: absorb(t, p),
         lambda t, y, a, p: absorb(a, t),
     ),
-    result="arithmetic",
     samples=(
         at(2.0, 3.0, value=6.0, grads=(3.0, 2.0)),
         at(0.0, inf, value=0.0, kink=True),

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 DRAWS = 3
 
 
-class Fault(AssertionError):
+class FaultError(AssertionError):
     """What a check found wrong with an op."""
 
 
@@ -68,12 +68,12 @@ class Case:
         """The same application with other inputs."""
         return replace(self, xs=xs)
 
-    def fault(self, sentence: str, analytic: Any = None, wanted: Any = None) -> Fault:
+    def fault(self, sentence: str, analytic: Any = None, wanted: Any = None) -> FaultError:
         """A fault of this case, with both values if given."""
         lines = [f"{self}: {sentence}"]
         if analytic is not None:
             lines += [f"  got    {np.asarray(analytic)!r}", f"  wanted {np.asarray(wanted)!r}"]
-        return Fault("\n".join(lines))
+        return FaultError("\n".join(lines))
 
 
 def cases(
@@ -117,10 +117,13 @@ def function(case: Case, slots: tuple[int, ...]) -> Callable[..., tuple[Any, ...
     return apply
 
 
-def pulled(case: Case, slots: tuple[int, ...], cts: tuple[Any, ...]) -> list[Any]:
-    """The cotangents of some inputs, through the public transform."""
+def pulled(
+    case: Case, slots: tuple[int, ...], cts: tuple[Any, ...], primals: Any = None
+) -> list[Any]:
+    """The cotangents of some inputs, at the case's own values or at others of any front end."""
+    xs = [case.values[slot] for slot in slots] if primals is None else primals
     with np.errstate(all="ignore"):
-        _, pullback = vjp(function(case, slots), *(case.values[s] for s in slots))
+        _, pullback = vjp(function(case, slots), *xs)
         return list(pullback(cts))
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core.aval import aval_of
+from anabranch.core.bind import bind
 from anabranch.core.op import NoGradient, Op, Unsupported
 from anabranch.core.registry import temporary_ops
 from anabranch.errors import NoGradientError
@@ -19,7 +21,7 @@ from anabranch.frontends.transforms import jvp
 from anabranch.ops.reduce import sum_
 from anabranch.testing.cases import (
     Case,
-    Fault,
+    FaultError,
     cases,
     cotangents,
     floating,
@@ -65,8 +67,7 @@ def _difference_gradient(case: Case, slot: int, cts: tuple[Array, ...]) -> Array
         t[index] = 1.0
         ends = [floating(reference(moved(case, (slot,), (t,), h))) for h in (_H, -_H)]
         gradient[index] = sum(
-            float(np.sum(ct * (above - below)))
-            for ct, above, below in zip(cts, *ends, strict=True)
+            float(np.sum(ct * (above - below))) for ct, above, below in zip(cts, *ends, strict=True)
         ) / (2 * _H)
     return gradient
 
@@ -113,9 +114,7 @@ def _modes_agree(
     with np.errstate(all="ignore"):
         _, pushed = jvp(function(case, slots), primals, tuple(t[()] for t in ts))
         forward = [np.asarray(ct * t) for ct, t in zip(cts, pushed, strict=True)]
-        reverse = [
-            np.asarray(g * t) for g, t in zip(pulled(case, slots, cts), ts, strict=True)
-        ]
+        reverse = [np.asarray(g * t) for g, t in zip(pulled(case, slots, cts), ts, strict=True)]
     if not all(np.isfinite(v).all() for v in (*forward, *reverse)):
         return
     left, right = (sum(float(np.sum(v)) for v in values) for values in (forward, reverse))
@@ -135,7 +134,7 @@ def second_order_agrees(op: Op) -> None:
         ts = tangents(case, slots, rng)
 
         def gradient(*xs: Any, slots: Any = slots, case: Case = case, cts: Any = cts) -> Any:
-            return tuple(pulled_from(case, slots, xs, cts))
+            return tuple(pulled(case, slots, cts, xs))
 
         primals = tuple(case.values[slot] for slot in slots)
         out, found = jvp(gradient, primals, tuple(t[()] for t in ts))
@@ -144,13 +143,6 @@ def second_order_agrees(op: Op) -> None:
             wanted = (above - below) / (2 * _H)
             if not meets(dg, wanted, _atol(g, *cts), _RTOL).all():
                 raise case.fault(f"the derivative of cotangent {slot} is wrong", dg, wanted)
-
-
-def pulled_from(case: Case, slots: tuple[int, ...], xs: Any, cts: Any) -> list[Any]:
-    """The cotangents at other inputs, which may be values of a transform that is running."""
-    from_transforms = function(case, slots)
-    _, pullback = vjp_of(from_transforms, *xs)
-    return list(pullback(cts))
 
 
 def delivers_once(op: Op) -> None:
@@ -167,25 +159,25 @@ def _delivers_once(case: Case, dtypes: Any) -> None:
     xs = list(case.xs)
     for slot, dtype in zip(case.smooth, dtypes, strict=False):
         xs[slot] = xs[slot].astype(dtype)
-    leaves = [Tensor(x, requires_grad=slot in case.smooth) for slot, x in enumerate(xs)]
+    leaves = [Tensor(x, requires_grad=True) if s in case.smooth else x for s, x in enumerate(xs)]
+    with np.errstate(all="ignore"):
+        results = outputs_of(bind(case.op, *leaves, **case.attrs))
+        ys = [y for y in results if type(y) is Tensor and y.requires_grad]
+        total: Any = sum(map(sum_, ys))
+    if not ys:
+        return
     arrived: Counter[int] = Counter()
 
     def observe(node: Any, slot: int, part: Any) -> None:
-        if node.op is case.op:
+        if node is ys[0].node:
             arrived[slot] += 1
             if part.shape != xs[slot].shape or part.dtype != xs[slot].dtype:
                 raise case.fault(
-                    f"the contribution to input {slot} is {part.dtype}{part.shape}, the input"
-                    f" {xs[slot].dtype}{xs[slot].shape}"
+                    f"the contribution to input {slot} is {aval_of(part)}, the input"
+                    f" {aval_of(xs[slot])}"
                 )
-    with np.errstate(all="ignore"):
-        ys = [y for y in outputs_of(case.op(*leaves, **case.attrs)) if y.requires_grad]
-        if not ys:
-            return
-        total: Any = 0.0
-        for y in ys:
-            total = total + sum_(y)
-        total.backward(observer=observe)
+
+    total.backward(observer=observe)
     if arrived != Counter(case.smooth):
         raise case.fault(f"contributions by input are {dict(arrived)}, need one for {case.smooth}")
 
@@ -224,7 +216,7 @@ def swaps_are_noticed(op: Op) -> None:
                     reverse_agrees(mutant)
                 except Exception:
                     continue
-                raise Fault(
+                raise FaultError(
                     f"{op.name}: with the rules of inputs {i} and {j} swapped, every sample passes;"
                     " a sample needs operands of equal shape and unequal values"
                 )

@@ -133,6 +133,9 @@ class _Check:
         """Random directions within one input, at two evaluations each."""
         found = self._along(position, self.gradient[position])
         if not found.passes.all():
+            self.problem.measure_noise(position, self._step())
+            found = self._along(position, self.gradient[position])
+        if not found.passes.all():
             self._locate(position, found)
         return self._row(position, found, "directions")
 
@@ -200,13 +203,18 @@ class _Check:
         above, below = np.array(ends).reshape(-1, 2).T
         analytic = np.array([self.gradient[position][i] for i in indices], np.float64)
         largest = float(np.max(np.abs(analytic), initial=0.0, where=np.isfinite(analytic)))
-        tolerance = self._tolerance(position, float(np.min(h, initial=np.inf)), largest)
+        smallest = float(np.min(h, initial=np.inf))
+        tolerance = self._tolerance(position, smallest, largest)
         found = Comparison(analytic, (above - below) / (2 * h), *tolerance)
         bend = np.abs(above - 2 * base + below) / h  # how far the one-sided slopes are apart
         slope = np.maximum(np.abs(above - base), np.abs(base - below)) / h
         is_smooth = bend <= 1e-3 * slope + 8 * found.atol  # false for NaN
-        for i in np.flatnonzero(~(found.passes & is_smooth)).tolist():
-            self._examine(found, i, lines[i], float(h[i]), float(bend[i]))
+        suspects = np.flatnonzero(~(found.passes & is_smooth)).tolist()
+        if suspects:
+            problem.measure_noise(position, self._step())
+            found.atol, found.rtol = self._tolerance(position, smallest, largest)
+        for i in suspects:
+            self._examine(found, i, lines[i], float(h[i]), float(bend[i]), float(slope[i]))
         if len(found.kinks) > _SHOWN:
             found.notes.append(f"{len(found.kinks)} kinks in all")
         for i in found.kinks:
@@ -216,25 +224,29 @@ class _Check:
             found.worst = indices[int(np.argmax(errors))]
         return found
 
-    def _examine(self, found: Comparison, i: int, line: Line, h: float, bend: float) -> None:
+    def _examine(
+        self, found: Comparison, i: int, line: Line, h: float, bend: float, slope: float
+    ) -> None:
         """Is there a kink, or did the step not suit? Otherwise the difference stands."""
         step = min(h / 16, self._step() * abs(line.x) or h)
         left, right = one_sided(line, line.x, step)
         noise = 8 * self.problem.rounding / step
         slack = noise + 1e-3 * max(abs(left), abs(right))
-        # A smooth bend shrinks to a sixteenth; NaN means that the domain ends here.
-        if abs(right - left) <= max(np.nan_to_num(bend) / 4, slack):
+        # A smooth bend shrinks to a sixteenth, a jump makes slopes grow; NaN is a domain's edge.
+        is_jump = max(abs(left), abs(right)) > max(8 * slope, noise) and step < h
+        if not is_jump and abs(right - left) <= max(np.nan_to_num(bend) / 4, slack):
             if not found.passes[i] and self.eps is None:
                 found.numeric[i] = plateau(line, line.x, h, self.problem.rounding)
             return
         analytic = found.analytic[i]
         found.kinks[i] = left, right
-        if analytic < min(left, right) - slack or analytic > max(left, right) + slack:
+        low, high = min(left, right) - slack, max(left, right) + slack
+        if not is_jump and (analytic < low or analytic > high):
             found.denied.add(i)
         if len(found.kinks) <= _SHOWN or i in found.denied:
             found.notes.append(
-                f"kink at {list(line.index)}: slopes {left:.4g} and {right:.4g},"
-                f" analytic {analytic:.4g}"
+                f"{'jump' if is_jump else 'kink'} at {list(line.index)}:"
+                f" slopes {left:.4g} and {right:.4g}, analytic {analytic:.4g}"
             )
 
     def _check_away(self, found: Comparison, i: int, line: Line, h: float) -> None:

@@ -19,7 +19,7 @@ from anabranch.frontends.eager import no_grad
 from anabranch.frontends.evaluation import refusal
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.transforms import vjp
-from anabranch.testing.differences import Array, unit
+from anabranch.testing.differences import Array, sizes, unit
 
 Argnums = int | str | Sequence[int | str] | None
 
@@ -33,6 +33,7 @@ class Problem:
         dtypes: the leaves' own dtypes, in which the gradient is computed.
         outputs: the shapes and dtypes of f's floating results.
         magnitude: the size of what the scalar sums up.
+        noise: how much the scalar was seen to jitter.
         work_unit: the rounding unit of f's results in these evaluations.
         evaluations: how often f was called for differences.
     """
@@ -43,7 +44,7 @@ class Problem:
         self.function = f
         self.name = getattr(f, "__name__", type(f).__name__)
         self.evaluations = 0
-        self.magnitude = 0.0
+        self.magnitude = self.noise = 0.0
         self.work_unit = unit(np.float64)
         self._rng = rng
         self._leaves, self._structure = flatten(tuple(args))
@@ -116,7 +117,19 @@ class Problem:
     @property
     def rounding(self) -> float:
         """How far the scalar's values are off, roughly."""
-        return self.work_unit * self.magnitude
+        return max(self.work_unit * self.magnitude, self.noise)
+
+    def measure_noise(self, position: int, step: float) -> None:
+        """See how much the scalar jitters a step away, where it hardly bends.
+
+        Its own size does not tell: it may be 0, or what is left where large terms have cancelled.
+        """
+        point = self.points[position]
+        v = normal(*point.shape).make(self._rng) * sizes(point)
+        values = [self.value(position, point + (step + k * 2.0**-36) * v) for k in range(6)]
+        jitter = float(np.max(np.abs(np.diff(values, 3)))) / 4
+        if np.isfinite(jitter):
+            self.noise = max(self.noise, jitter)
 
     def _choose_cotangents(self, out: Sequence[Any]) -> None:
         self.outputs = tuple(str(aval_of(y)) for y in out)

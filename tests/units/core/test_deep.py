@@ -22,7 +22,6 @@ def eager_chain(depth: int = DEPTH) -> tuple[ab.Tensor, ab.Tensor, ab.Tensor]:
     return x, first, y
 
 
-@pytest.mark.slow
 def test_eager_forward_backward_and_drop(no_collector: None) -> None:
     x, first, y = eager_chain()
     assert sys.getrecursionlimit() == 1_000

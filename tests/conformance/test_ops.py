@@ -1,0 +1,50 @@
+"""The suite of `anabranch.testing` on every op of the library, and on records it must refuse."""
+
+import pytest
+
+from anabranch.core.leaves import LEAVES
+from anabranch.core.op import NoGradient, Unsupported
+from anabranch.core.registry import registered_ops
+from anabranch.testing.cases import cases
+from anabranch.testing.conformance import CHECKS
+from anabranch.testing.derivatives import reverse_agrees, swapped
+
+OPS = [op for op in registered_ops() if op not in LEAVES]
+
+
+def smooth_slots(op):
+    rules = op.partials if op.partials is not None else op.vjp
+    if not isinstance(rules, tuple):
+        return []
+    return [i for i, rule in enumerate(rules) if not isinstance(rule, NoGradient | Unsupported)]
+
+
+@pytest.mark.proves("S0-53", "S0-71", "S1-31", "S1-59")
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_op(op, check):
+    CHECKS[check](op)
+
+
+@pytest.mark.proves("S0-53")
+def test_every_op_with_a_derivative_is_compared_with_differences():
+    """A record without drawn samples would pass the checks by having nothing to check."""
+    for op in OPS:
+        compared = {slot for case in cases(op, kinks=False) for slot in case.smooth if case.draw}
+        assert compared == set(smooth_slots(op)), op.name
+
+
+PAIRS = [op for op in OPS if len(smooth_slots(op)) > 1]
+SAME_EITHER_WAY = {"add"}
+
+
+@pytest.mark.proves("S0-70")
+@pytest.mark.parametrize("op", PAIRS, ids=lambda op: op.name)
+def test_swapped_gradients_are_caught(op):
+    i, j = smooth_slots(op)[:2]
+    with swapped(op, i, j) as mutant:
+        if op.name in SAME_EITHER_WAY:
+            reverse_agrees(mutant)
+        else:
+            with pytest.raises(Exception, match=r"wrong|must give"):
+                reverse_agrees(mutant)

@@ -1,0 +1,288 @@
+"""What a compiled function captures: read anew at each call, rebinding noticed, all of it listed."""
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+
+W = np.array([1.0, 2.0])
+ONES = np.ones(2)
+
+
+def fresh() -> np.ndarray:
+    return np.array([1.0, 2.0])
+
+
+class Holder:
+    """An ordinary object with an array."""
+
+    def __init__(self) -> None:
+        self.w: Any = fresh()
+
+    def __call__(self, x):
+        return x * self.w
+
+    def apply(self, x):
+        return x * self.w
+
+    @property
+    def weights(self):
+        return self.w
+
+
+class Slotted:
+    __slots__ = ("w",)
+
+    def __init__(self) -> None:
+        self.w = fresh()
+
+
+class Shared:
+    w = fresh()
+
+
+Case = tuple[Callable[..., Any], Callable[[Any], None]]
+
+
+def closure() -> Case:
+    w = fresh()
+
+    def rebind(value):
+        nonlocal w
+        w = value
+
+    return lambda x: x * w, rebind
+
+
+def global_name() -> Case:
+    def rebind(value):
+        global W
+        W = value
+
+    rebind(fresh())
+    return lambda x: x * W, rebind
+
+
+def attribute() -> Case:
+    h = Holder()
+    return lambda x: x * h.w, lambda v: setattr(h, "w", v)
+
+
+def attribute_of_slots() -> Case:
+    h = Slotted()
+    return lambda x: x * h.w, lambda v: setattr(h, "w", v)
+
+
+def attribute_of_a_class() -> Case:
+    Shared.w = fresh()
+    return lambda x: x * Shared.w, lambda v: setattr(Shared, "w", v)
+
+
+def attribute_of_a_module() -> Case:
+    settings = types.ModuleType("settings")
+    settings.w = fresh()
+    return lambda x: x * settings.w, lambda v: setattr(settings, "w", v)
+
+
+def property_of_an_object() -> Case:
+    h = Holder()
+    return lambda x: x * h.weights, lambda v: setattr(h, "w", v)
+
+
+def item_of_a_dict() -> Case:
+    d = {"layer": {"w": fresh()}}
+    return lambda x: x * d["layer"]["w"], lambda v: d["layer"].update(w=v)
+
+
+def item_of_a_list() -> Case:
+    items = [fresh()]
+    return lambda x: x * items[0], lambda v: items.__setitem__(0, v)
+
+
+def through_a_helper() -> Case:
+    h = Holder()
+
+    def helper():
+        return h.w
+
+    return lambda x: x * helper(), lambda v: setattr(h, "w", v)
+
+
+def callable_object() -> Case:
+    h = Holder()
+    return h, lambda v: setattr(h, "w", v)
+
+
+def bound_method() -> Case:
+    h = Holder()
+    return h.apply, lambda v: setattr(h, "w", v)
+
+
+def keyword_of_a_partial() -> Case:
+    h = Holder()
+    f = functools.partial(lambda x, holder: x * holder.w, holder=h)
+    return f, lambda v: setattr(h, "w", v)
+
+
+def default_of_an_argument() -> Case:
+    h = Holder()
+
+    def f(x, holder=h):
+        return x * holder.w
+
+    def rebind(value):
+        h.w = value
+
+    return (lambda x: f(x)), rebind
+
+
+def inside_a_derivative() -> Case:
+    net = Holder()
+    net.layers = [Holder()]
+    slope = ab.grad(lambda x: (x * net.layers[0].w).sum())
+    return slope, lambda v: setattr(net.layers[0], "w", v)
+
+
+def inside_a_second_derivative() -> Case:
+    net = Holder()
+    net.layers = [Holder()]
+    f = ab.grad(lambda x: (ab.grad(lambda y: (y * y * net.layers[0].w).sum())(x) / 2.0).sum())
+    return (lambda x: f(x)), lambda v: setattr(net.layers[0], "w", v)
+
+
+def inside_a_compiled_function() -> Case:
+    h = Holder()
+    inner = ab.compile(lambda x: x * h.w)
+    return (lambda x: inner(x)), lambda v: setattr(h, "w", v)
+
+
+CASES = [closure, global_name, attribute, attribute_of_slots, attribute_of_a_class,
+         attribute_of_a_module, property_of_an_object, item_of_a_dict, item_of_a_list,
+         through_a_helper, callable_object, bound_method, keyword_of_a_partial,
+         default_of_an_argument, inside_a_derivative, inside_a_second_derivative,
+         inside_a_compiled_function]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
+def test_a_rebound_name_is_noticed(case: Callable[[], Case]) -> None:
+    function, rebind = case()
+    f = ab.compile(function)
+    assert f(ONES).tolist() == [1.0, 2.0]
+    rebind(np.array([10.0, 20.0]))
+    assert f(ONES).tolist() == [10.0, 20.0]
+    rebind(np.array([5.0, 6.0]))
+    assert f(ONES).tolist() == [5.0, 6.0]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
+def test_a_change_in_place_is_seen_without_a_compile(case: Callable[[], Case]) -> None:
+    function, rebind = case()
+    array = fresh()
+    rebind(array)
+    f = ab.compile(function)
+    assert f(ONES).tolist() == [1.0, 2.0]
+    array *= 3.0
+    assert f(ONES).tolist() == [3.0, 6.0]
+    assert "1 compiles" in f.explain_compiles()
+
+
+def test_an_attribute_of_a_static_argument_is_watched() -> None:
+    f = ab.compile(lambda h, x: x * h.w, static=0)
+    h = Holder()
+    assert f(h, ONES).tolist() == [1.0, 2.0]
+    h.w = np.array([10.0, 20.0])
+    assert f(h, ONES).tolist() == [10.0, 20.0]
+
+
+def test_a_captured_tensor_is_read_anew() -> None:
+    w = ab.tensor([1.0, 2.0], requires_grad=True)
+    f = ab.compile(lambda x: x * w)
+    assert f(ONES).tolist() == [1.0, 2.0]
+    w.data[:] = 7.0
+    assert f(ONES).tolist() == [7.0, 7.0]
+    w.data = np.array([8.0, 9.0])
+    assert f(ONES).tolist() == [8.0, 9.0]
+
+
+def test_a_rebound_name_tells_its_reason() -> None:
+    h = Holder()
+    f = ab.compile(lambda x: x * h.w)
+    f(ONES)
+    h.w = np.array([3.0, 4.0])
+    f(ONES)
+    assert "2: h.w was bound to another array" in f.explain_compiles()
+
+
+def test_a_rebound_array_of_another_shape_or_dtype() -> None:
+    h = Holder()
+    f = ab.compile(lambda x: x * h.w)
+    f(ONES)
+    h.w = np.array([[1.0], [2.0]], np.float32)
+    assert f(ONES).shape == (2, 2)
+    h.w = 3.0
+    assert f(ONES).tolist() == [3.0, 3.0]
+
+
+def test_what_numpy_derived_is_a_constant_and_listed() -> None:
+    w = fresh()
+    f = ab.compile(lambda x: x * (w + 1.0) + w)
+    assert f(ONES).tolist() == [3.0, 5.0]
+    found = f.trace(ONES)
+    assert [p.name for p in found.graph.parameters] == ["x", "w"]
+    assert len(found.constants) == 1 and "f64[2] used at test_captures.py" in found.constants[0]
+    text = f.explain_compiles()
+    assert "reads w at each call" in text
+    assert "constant f64[2] used at test_captures.py" in text
+    w[:] = 0.0
+    assert f(ONES).tolist() == [2.0, 3.0]  # what was derived stays, what is read follows
+
+
+def test_captured_numbers_are_fixed_and_listed() -> None:
+    k, unused = 2.0, "text"
+
+    def f(x):
+        return x * k + (0.0 if unused else 1.0)
+
+    compiled = ab.compile(f)
+    assert compiled(3.0) == 6.0
+    k = 5.0
+    assert compiled(3.0) == 6.0
+    assert "fixed number k = " in compiled.explain_compiles()
+    assert compiled.trace(3.0).baked["k"] in (2.0, 5.0)
+
+
+def test_one_array_under_two_names_is_one_input() -> None:
+    w = fresh()
+    h = {"a": w, "b": w}
+    f = ab.compile(lambda x: x * h["a"] + h["b"])
+    assert f(ONES).tolist() == [2.0, 4.0]
+    assert len(f.trace(ONES).graph.parameters) == 2
+    h["b"] = np.zeros(2)
+    assert f(ONES).tolist() == [1.0, 2.0]
+
+
+def test_a_captured_array_can_be_a_result() -> None:
+    w = fresh()
+    f = ab.compile(lambda x: (x, w))
+    assert f(ONES)[1].tolist() == [1.0, 2.0]
+    w[:] = 3.0
+    assert f(ONES)[1].tolist() == [3.0, 3.0]
+
+
+def test_an_array_made_while_tracing_is_a_constant() -> None:
+    f = ab.compile(lambda x: x + np.arange(2.0))
+    assert f(ONES).tolist() == [1.0, 2.0]
+    assert [p.name for p in f.trace(ONES).graph.parameters] == ["x"]
+    assert len(f.trace(ONES).constants) == 1
+
+
+def test_an_argument_that_is_also_captured() -> None:
+    w = fresh()
+    f = ab.compile(lambda x: x * w)
+    assert f(w).tolist() == [1.0, 4.0]
+    assert f(ONES).tolist() == [1.0, 2.0]

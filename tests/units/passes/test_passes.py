@@ -1,0 +1,177 @@
+"""Passes: a new graph, a report with lines, sources and logs kept, and always a legal graph."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+from anabranch.passes.merge import merge
+from anabranch.passes.pipeline import PASSES, run_passes
+from anabranch.passes.prune import prune
+from anabranch.passes.rewrite import Rewrite, copied
+
+
+def doubled() -> tuple[ab.Graph, Any]:
+    """x*x + x*x with its gradient, the products on two lines."""
+    g = ab.Graph("demo")
+    x = g.parameter("x", (2,), ab.float64)
+    first = x * x
+    second = x * x
+    total = first + second
+    g.set_outputs([total])
+    return g, x
+
+
+def ops(graph: ab.Graph) -> list[str]:
+    return [node.op.name for node in graph if node.kind == "op"]
+
+
+@pytest.mark.proves("S4-17")
+def test_merge_makes_one_product_of_two_and_keeps_both_edges() -> None:
+    g, _ = doubled()
+    rewrite = merge(g)
+    ab.check(rewrite.graph)
+    assert ops(rewrite.graph) == ["multiply", "add"]
+    product, total = rewrite.graph.nodes[1:]
+    assert total.inputs == (product, product)
+    assert product.consumers == ((total, 0), (total, 1))
+
+
+@pytest.mark.proves("S4-17")
+def test_the_gradient_after_merge_is_exact() -> None:
+    f = ab.compile(ab.grad(lambda x: (x * x + x * x).sum()))
+    assert f(np.array([1.0, 3.0])).tolist() == [4.0, 12.0]
+    g, x = doubled()
+    total = g.outputs[0].sum()
+    run = g.compile(total, *ab.gradients(total, [x]))
+    assert [v.tolist() for v in run(np.array([1.0, 3.0]))] == [20.0, [4.0, 12.0]]
+
+
+def test_a_merged_node_keeps_both_lines_names_and_logs(capsys) -> None:
+    g, _ = doubled()
+    _, first, second, _ = g.nodes
+    second.name = "second"
+    first.log("one")
+    second.log("two")
+    new = merge(g).graph
+    stays = new.nodes[1]
+    assert [s.line for s in stays.sources] == [first.source.line, second.source.line]
+    assert stays.source.line == first.source.line
+    assert stays.name == "second"
+    g.compile(g.outputs[0])(np.array([1.0, 2.0]))
+    assert capsys.readouterr().out == "one = [1. 4.]\ntwo = [1. 4.]\n"
+
+
+def test_merge_tells_apart_what_differs() -> None:
+    g = ab.Graph("demo")
+    x = g.parameter("x", (2, 2), ab.float64)
+    y = g.parameter("y", (2, 2), ab.float64)
+    different = [
+        x * y, y * x, x + y, x * 0.0, x * -0.0, x * 0, x * np.float64(0.0), x * False,
+        x.sum(axis=0), x.sum(axis=1), x.sum(axis=0, keepdims=True), x**3, x**4,
+        x * g.constant(np.zeros((2, 2))), x * g.constant(-np.zeros((2, 2))),
+        x.astype(ab.float32), x.astype(ab.int32),
+    ]  # fmt: skip
+    g.set_outputs(different)
+    assert len(ops(merge(g).graph)) == len(different)
+
+
+def test_merge_joins_constants_and_whole_towers() -> None:
+    g = ab.Graph("demo")
+    x = g.parameter("x", (2,), ab.float64)
+    g.set_outputs([ab.exp(ab.sin(x + np.ones(2))) * 2.0, ab.exp(ab.sin(x + np.ones(2))) * 2.0])
+    new = merge(g).graph
+    assert len(new) == 6
+    assert new.outputs[0] is new.outputs[1]
+
+
+def test_parameters_are_never_merged() -> None:
+    g = ab.Graph("demo")
+    x, y = g.parameter("x", (), ab.float64), g.parameter("y", (), ab.float64)
+    run = g.compile(x - y)
+    assert run(3.0, 1.0) == 2.0
+
+
+@pytest.mark.proves("S4-34")
+def test_prune_drops_what_no_output_needs_and_keeps_parameters_and_logs() -> None:
+    g = ab.Graph("demo")
+    x, unused = g.parameter("x", (), ab.float64), g.parameter("unused", (), ab.float64)
+    ab.exp(unused)
+    logged = ab.sin(x)
+    logged.log("sin")
+    g.set_outputs([x + 1.0])
+    new = prune(g).graph
+    ab.check(new)
+    assert ops(new) == ["sin", "add"]
+    assert [p.name for p in new.parameters] == ["x", "unused"]
+    assert len(g) == 5  # the old graph stays as it was
+
+
+def test_reports_say_what_was_done_and_where() -> None:
+    g, x = doubled()
+    dead = ab.exp(x)
+    product = g.nodes[1]
+    _, reports = run_passes(g, ("prune", "merge"))
+    assert [(r.name, r.before, r.after) for r in reports] == [("prune", 5, 4), ("merge", 4, 3)]
+    assert reports[0].changes == (f"dropped exp ({dead.source})",)
+    (change,) = reports[1].changes
+    assert change == f"merged multiply ({g.nodes[2].source}) into multiply ({product.source})"
+    assert str(reports[1]) == f"merge: 4 nodes to 3\n  {change}"
+
+
+def test_the_map_leads_from_every_old_node_to_its_new_one() -> None:
+    g, x = doubled()
+    rewrite = merge(g)
+    assert sorted(rewrite.mapping) == [0, 1, 2, 3]
+    assert rewrite.mapping[1] is rewrite.mapping[2]
+    assert all(node.graph is rewrite.graph for node in rewrite.mapping.values())
+    assert rewrite.moved(g.nodes[3]) is rewrite.graph.outputs[0]
+
+
+def test_gradient_nodes_keep_their_origin_through_passes() -> None:
+    g, x = doubled()
+    total = g.outputs[0].sum()
+    (dx,) = ab.gradients(total, [x])
+    g.set_outputs([dx])
+    new, _ = run_passes(g, ("prune", "merge", "prune"))
+    out = new.outputs[0]
+    assert out.origin is not None and out.source is not None
+    assert out.source.line == dx.source.line
+
+
+def test_an_unknown_pass_lists_the_known_ones() -> None:
+    g, _ = doubled()
+    with pytest.raises(ab.errors.ArgumentError, match="unknown-pass") as caught:
+        run_passes(g, ("prune", "polish"))
+    assert all(name in caught.value.sentence for name in PASSES)
+
+
+def test_a_users_pass_is_a_function_from_graph_to_rewrite() -> None:
+    def exp_of_zero(graph: ab.Graph) -> Rewrite:
+        """Write x + 0.0 as x; wrong for -0.0, which is the user's business."""
+
+        def replace(rewrite, node, inputs):
+            zero = node.op.name == "add" and getattr(inputs[1], "value", None) == 0.0
+            if zero:
+                rewrite.report.append("dropped an addition of zero")
+            return inputs[0] if zero else None
+
+        return copied(graph, graph.nodes, replace)
+
+    f = ab.compile(lambda x: ab.exp(x + 0.0) + 0.0, passes=(exp_of_zero, "prune"))
+    assert f(0.0) == 1.0
+    program = f.program(0.0)
+    assert ops(program.optimised) == ["exp"]
+    assert [r.name for r in program.reports] == ["exp_of_zero", "prune"]
+    assert len(program.reports[0].changes) == 2
+    ab.check(program.optimised)
+
+
+def test_no_passes_run_the_graph_as_built(spy) -> None:
+    f = ab.compile(lambda x: spy(x, x) + spy(x, x), passes=())
+    f(2.0)
+    assert len(spy.values) == 2
+    spy.values.clear()
+    ab.compile(lambda x: spy(x, x) + spy(x, x))(2.0)
+    assert len(spy.values) == 1
