@@ -38,6 +38,7 @@ from anabranch.errors import NoGradientError as NoGradientError
 from anabranch.errors import NoValueError as NoValueError
 from anabranch.errors import OutOfRangeError as OutOfRangeError
 from anabranch.errors import ShapeError as ShapeError
+from anabranch.errors import StaleValueError as StaleValueError
 from anabranch.errors import TraceError as TraceError
 from anabranch.frontends.compiled import compile as compile
 from anabranch.frontends.eager import asarray as asarray

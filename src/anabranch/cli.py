@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(COMMANDS[options.command].run(options))
     except KeyboardInterrupt:
+        print(file=sys.stderr)  # the terminal has shown ^C on this line
         return _failed(options.command, "stopped", 130)
     except BrokenPipeError:  # the reader, `head` perhaps, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,6 +13,7 @@ import sys
 import zipfile
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -53,7 +54,7 @@ class Settings:
 
     seed: int = 0
     batch: int = 32
-    hidden: tuple[int, ...] = (256, 128)
+    hidden: tuple[int, ...] = (128, 64, 32)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -285,7 +286,10 @@ def run(options: Namespace) -> int:
     output = options.output or options.resume
     if output is not None and (output.is_dir() or not os.access(output.parent, os.W_OK)):
         raise DemoError(f"cannot write {output}: it is no file in a folder that can be written")
-    _check_backend(options.backend)
+    try:
+        ab.compile(logits, backend=options.backend)
+    except ab.AnabranchError as error:
+        raise DemoError(error.sentence) from None
     data = split(progress.settings.seed)
     _introduce(progress, data, options)
     begun = progress.epoch
@@ -321,13 +325,6 @@ def _resumed(options: Namespace) -> Progress:
     return progress
 
 
-def _check_backend(name: str) -> None:
-    try:
-        ab.compile(lambda x: x + 1.0, backend=name)(1.0)
-    except ab.AnabranchError as error:
-        raise DemoError(error.sentence) from None
-
-
 def _introduce(progress: Progress, data: Data, options: Namespace) -> None:
     settings, weights = progress.settings, progress.state.weights
     layers = ", ".join(map(str, settings.sizes))
@@ -343,6 +340,8 @@ def _introduce(progress: Progress, data: Data, options: Namespace) -> None:
     for row in report.rows:
         numbers = f"{row.analytic:12.8f}{row.numeric:14.8f}{row.relative:10.0e}"
         print(f"  {row.name:<14}{row.shape:<14}{numbers}   {row.verdict}")
+    if report.verdict == "kink":
+        print("\n  kink: a relu bends within the step; the gradient lies between its two slopes")
     step = ab.compile(train_step, backend=options.backend)
     graph = step.graph(progress.state, *few[1:], RATE)
     print(f"\nLoss, gradient and Adam's update are one graph of {len(graph)} nodes.\n")
@@ -355,7 +354,11 @@ def _interrupted(progress: Progress, options: Namespace, begun: int) -> int:
         print(f"\nStopped before an epoch had ended: {kept}.")
         return 130
     file = options.output or options.resume or _unused(DEFAULT_FILE)
-    save(progress, file)
+    saved = False
+    while not saved:
+        with suppress(KeyboardInterrupt):  # pressed twice, it means stop, not lose
+            save(progress, file)
+            saved = True
     same = f" --epochs {options.epochs}" if options.epochs != EPOCHS else ""
     same += f" --backend {options.backend}" if options.backend != BACKEND else ""
     print(f"\nStopped. The best weights so far (epoch {progress.best_epoch}) are in {file}.")

@@ -11,6 +11,7 @@
     │   └── NoValueError            also AttributeError
     ├── NoGradientError             also NotImplementedError
     ├── FreedGraphError             also RuntimeError
+    ├── StaleValueError             also RuntimeError
     ├── GradientCheckError          also AssertionError: a derivative that differences deny
     └── InternalError               also AssertionError: a fault of the library, never of the user
 
@@ -114,6 +115,10 @@ class NoGradientError(AnabranchError, NotImplementedError):
 
 class FreedGraphError(AnabranchError, RuntimeError):
     """Saved values were needed again after `backward(retain=False)` had freed them."""
+
+
+class StaleValueError(AnabranchError, RuntimeError):
+    """A value that a derivative needs was changed after the forward pass."""
 
 
 class GradientCheckError(AnabranchError, AssertionError):

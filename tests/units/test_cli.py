@@ -72,7 +72,7 @@ def test_an_interrupt_ends_with_130(monkeypatch, capsys):
     def run(options):
         raise KeyboardInterrupt
 
-    assert outcome(monkeypatch, capsys, run) == (130, "anabranch trial: stopped\n")
+    assert outcome(monkeypatch, capsys, run) == (130, "\nanabranch trial: stopped\n")
 
 
 def test_a_reader_that_leaves_early_is_no_error():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,11 +41,12 @@ WEAK_DTYPES: dict[type, DType] = {
     float: np.dtype(np.float64),
     complex: np.dtype(np.complex128),
 }
-_WEAK_EXAMPLES: dict[DType, Any] = {
-    np.dtype(np.bool_): False,
-    np.dtype(np.int64): 0,
-    np.dtype(np.float64): 0.0,
-    np.dtype(np.complex128): 0j,
+# Weak scalars as NumPy's promotion takes them, in rising rank; a weak bool is as strong as any.
+_WEAK_KINDS: dict[DType, Any] = {
+    np.dtype(np.bool_): np.dtype(np.bool_),
+    np.dtype(np.int64): int,
+    np.dtype(np.float64): float,
+    np.dtype(np.complex128): complex,
 }
 
 
@@ -79,11 +81,28 @@ def is_floating(dtype: DType | None) -> bool:
 
 
 def promote(types: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
-    """NumPy 2 promotion of (dtype, weak) pairs; the result is weak only if all of them are."""
+    """NumPy 2 promotion of (dtype, weak) pairs; the result is weak only if all of them are.
+
+    Raises:
+        DTypeError: `[no-common-dtype]`, for example for int64 and bfloat16.
+    """
     pairs = list(types)
     if len(pairs) == 1:
         return pairs[0]
     if all(weak for _, weak in pairs):
-        ranked = list(_WEAK_EXAMPLES)
+        ranked = list(_WEAK_KINDS)
         return max((dtype for dtype, _ in pairs), key=ranked.index), True
-    return np.result_type(*(_WEAK_EXAMPLES[d] if weak else d for d, weak in pairs)), False
+    kinds = [_WEAK_KINDS.get(dtype, dtype) if weak else dtype for dtype, weak in pairs]
+    try:
+        return functools.reduce(_common, kinds), False
+    except TypeError:
+        names = " and ".join(dict.fromkeys(dtype.name for dtype, _ in pairs))
+        raise DTypeError(
+            "no-common-dtype", f"{names} have no common dtype", hint="x.astype(...) chooses one"
+        ) from None
+
+
+@functools.lru_cache(maxsize=1024)
+def _common(one: Any, other: Any) -> DType:
+    """What NumPy's addition makes of two dtypes, or of one and a Python number type."""
+    return np.add.resolve_dtypes((one, other, None))[-1]

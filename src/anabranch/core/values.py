@@ -40,6 +40,8 @@ def as_shape(shape: Any, free: bool = False) -> Shape:
     """
     try:
         lengths = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+    except AnabranchError:
+        raise
     except TypeError:
         raise ShapeError("bad-shape", f"a shape is integers, not {shape!r}") from None
     negative = [n for n in lengths if n < 0]

@@ -22,6 +22,7 @@ from anabranch.core.entry import boundary
 from anabranch.core.node import Literal, make_node
 from anabranch.core.op import Op
 from anabranch.core.values import as_array, settled
+from anabranch.frontends.stale import used_again
 from anabranch.frontends.tensor import Tensor, make_tensor, next_id
 
 
@@ -46,10 +47,13 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
 
 def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:
     inputs = []
-    smooth = False
+    smooth = handed_out = False
     for arg in args:
         if type(arg) is Tensor:
             smooth = smooth or arg._requires_grad
+            if arg.taken is not None:
+                used_again(arg)
+                handed_out = True
             arg.node  # noqa: B018  # a leaf gets its node, hence its id, before the op gets its own
             inputs.append(arg)
         else:
@@ -69,11 +73,18 @@ def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> A
         state.origin,
     )
     if outs is not out:
-        return make_tensor(out, node, requires_grad=smooth and out.dtype in FLOATS)
-    return tuple(
-        make_tensor(one, node, i, outs, smooth and one.dtype in FLOATS)
-        for i, one in enumerate(outs)
-    )
+        made = make_tensor(out, node, requires_grad=smooth and out.dtype in FLOATS)
+        results: tuple[Tensor, ...] = (made,)
+    else:
+        results = tuple(
+            make_tensor(one, node, i, outs, smooth and one.dtype in FLOATS)
+            for i, one in enumerate(outs)
+        )
+    if handed_out:
+        versions = tuple([e.version if type(e) is Tensor else 0 for e in inputs])
+        for one in results:
+            one.input_versions = versions
+    return results if outs is out else made
 
 
 def _constant(arg: Any) -> Any:

@@ -18,6 +18,7 @@ from anabranch.core.values import as_array
 from anabranch.diff.region import Key, Step, ancestors, key_of
 from anabranch.diff.reverse import Observer, reverse
 from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
+from anabranch.frontends.stale import check_step
 
 
 class ForwardOrder(Sequence[Any]):
@@ -74,6 +75,7 @@ def steps(edges: Iterable[Any], within: set[int], recorded: bool) -> list[Step]:
         if node is seen or not node.inputs or node.id not in within:
             continue
         seen = node
+        check_step(edge, within)
         if recorded:
             xs = tuple([e.value if type(e) is Literal else e for e in node.inputs])
             result.append(Step(node, edge if len(node.avals) == 1 else edge.outputs, xs))

@@ -9,8 +9,8 @@ import numpy as np
 
 from anabranch.backends.base import Backend, Executable
 from anabranch.backends.reference import ReferenceBackend
+from anabranch.core.bind import NUMBERS
 from anabranch.core.graph import Graph
-from anabranch.core.values import settled
 from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import DEFAULT, PassReport, run_passes
 from anabranch.passes.rewrite import Pass
@@ -42,14 +42,20 @@ class Program:
     reports: tuple[PassReport, ...]
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs for checked arguments; none of them shares memory with an argument."""
-        results = self.executable.run(arguments)
-        return [
-            out if type(out) is np.ndarray and out.base is None and not _is_given(out, arguments)
-            else settled(np.array(out))
-            for out in results
-        ]  # fmt: skip
+        """The outputs for checked arguments; none shares memory with another or an argument."""
+        taken = {id(argument) for argument in arguments}
+        results = []
+        for out in self.executable.run(arguments):
+            if type(out) in NUMBERS:
+                results.append(np.asarray(out)[()])
+            elif isinstance(out, np.ndarray) and (id(out) in taken or not _is_free(out)):
+                results.append(out.copy())
+            else:
+                results.append(out)
+            taken.add(id(out))
+        return results
 
 
-def _is_given(out: Any, arguments: Sequence[Any]) -> bool:
-    return not out.flags.writeable or any(out is argument for argument in arguments)
+def _is_free(array: np.ndarray[Any, Any]) -> bool:
+    """Whether the array owns its memory and may be given away: no view and no constant."""
+    return array.flags.owndata and array.flags.writeable

@@ -13,7 +13,7 @@ from anabranch.core.bind import NUMBERS
 from anabranch.core.dtype import short_name
 from anabranch.core.entry import boundary
 from anabranch.core.node import Edge, Node
-from anabranch.core.values import ARRAYS, as_array, plain
+from anabranch.core.values import ARRAYS, as_array, plain, settled
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, ShapeError
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.tensor import Tensor
@@ -103,19 +103,22 @@ class CompiledGraph:
             raise self._wrong(parameter, ShapeError, "argument-shape", str(aval_of(value)))
         if value.dtype != wanted.dtype:
             raise self._wrong(parameter, DTypeError, "argument-dtype", str(aval_of(value)))
-        return plain(value)
+        return settled(plain(value))
 
     def _converted(self, parameter: Node, value: Any) -> Any:
         """A number or list in the parameter's dtype, if nothing is lost: no 1.5 becomes 1."""
         if type(value) not in NUMBERS and not isinstance(value, list | tuple):
             raise self._wrong(parameter, ArgumentError, "bad-argument", type(value).__name__)
-        given = as_array(value)
-        result = given.astype(parameter.avals[0].dtype)
+        wanted = parameter.avals[0].dtype
+        try:
+            given = as_array(value)
+        except AnabranchError as error:
+            raise self._wrong(parameter, ArgumentError, "bad-argument", error.sentence) from None
         kinds = "biufc"
-        narrows = kinds.index(given.dtype.kind) > kinds.index(result.dtype.kind.replace("V", "f"))
-        if narrows or (result.dtype.kind in "iu" and not np.array_equal(result, given)):
+        narrows = kinds.index(given.dtype.kind) > kinds.index(wanted.kind.replace("V", "f"))
+        if narrows or (wanted.kind in "iu" and not np.array_equal(given.astype(wanted), given)):
             raise self._wrong(parameter, DTypeError, "argument-dtype", f"{value!r}")
-        return result
+        return given.astype(wanted)
 
     def _wrong(
         self, parameter: Node, cls: type[AnabranchError], code: str, got: str

@@ -33,6 +33,9 @@ def graph(*results: Tensor, name: str = "eager") -> Graph:
     for result in results:
         if not isinstance(result, Tensor):
             raise ArgumentError("not-a-tensor", f"a {type(result).__name__} records nothing")
+    found = {tensor.node.id: tensor for tensor in ancestors(results).values()}
+    leaves = [t for t in found.values() if t.node.kind == "parameter"]
+    others = [t for t in found.values() if t.node.kind != "parameter"]
     new = Graph(name)
     moved: dict[int, Node] = {}
 
@@ -42,10 +45,9 @@ def graph(*results: Tensor, name: str = "eager") -> Graph:
         node = moved[edge.node.id]
         return node.outputs[edge.index] if len(node.avals) > 1 else node
 
-    for tensor in ancestors(results).values():
+    # Parameters come first, as in a graph by hand or by a trace.
+    for tensor in leaves + others:
         old = tensor.node
-        if old.id in moved:
-            continue
         if old.kind == "constant":
             made = new.constant(tensor.value, name=tensor.name)
         else:
@@ -54,7 +56,7 @@ def graph(*results: Tensor, name: str = "eager") -> Graph:
             if old.kind == "parameter":
                 new.parameters.append(made)
                 made.name = tensor.name or f"p{len(new.parameters) - 1}"
-            elif tensor.name and len(old.avals) == 1:
+            elif len(old.avals) == 1:
                 made.name = tensor.name
         moved[old.id] = made
     new.set_outputs(map(edge_of, results))

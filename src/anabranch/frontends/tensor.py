@@ -21,11 +21,13 @@ from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Node, make_node
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.operators import Operators
+from anabranch.core.source import RawSource
 from anabranch.core.values import as_array, settled
 from anabranch.diff.region import ancestors
 from anabranch.diff.rules import partial_value
 from anabranch.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from anabranch.frontends.engine import ForwardOrder, backward, input_values
+from anabranch.frontends.stale import handing_out
 
 Array = np.ndarray[Any, Any]
 next_id = count().__next__
@@ -46,11 +48,21 @@ class Tensor(Operators):
         "_siblings",
         "_tracked",
         "index",
+        "input_versions",
+        "kept",
         "name",
         "node",
+        "taken",
+        "version",
     )
     name: str | None
     node: Node  # the node that made this tensor; a leaf gets one at its first use
+    # For `stale`: where data was handed out last, the bits that programs rely on, how often those
+    # changed, and the versions of the inputs that this tensor was computed from (None: all 0).
+    taken: RawSource | None
+    kept: Array | None
+    version: int
+    input_versions: tuple[int, ...] | None
 
     @boundary
     def __init__(
@@ -67,6 +79,8 @@ class Tensor(Operators):
         self._grad: Any = None
         self._grad_is_shared = False
         self.name = name
+        self.taken = self.kept = self.input_versions = None
+        self.version = 0
         if requires_grad:
             self.requires_grad = True
 
@@ -77,6 +91,7 @@ class Tensor(Operators):
         """The value as an array of its own; changing it in place changes the tensor."""
         if type(self._data) is not np.ndarray:
             self._data = np.array(self._data)
+        handing_out(self)
         return self._data
 
     @data.setter
@@ -91,6 +106,7 @@ class Tensor(Operators):
                     f"data has shape {self._data.shape}, the new one {array.shape}",
                 )
             )
+        handing_out(self)
         self._data = array
 
     @property
@@ -178,6 +194,15 @@ class Tensor(Operators):
             self if i == self.index else make_tensor(value, self.node, i, self._siblings)
             for i, value in enumerate(self._siblings)
         )
+
+    @property
+    def has_node(self) -> bool:
+        """Whether a recorded program may use this tensor."""
+        try:
+            object.__getattribute__(self, "node")
+        except AttributeError:
+            return False
+        return True
 
     @property
     def is_tracked(self) -> bool:
@@ -375,6 +400,8 @@ def make_tensor(
     tensor._grad = None
     tensor._grad_is_shared = False
     tensor.name = None
+    tensor.taken = tensor.kept = tensor.input_versions = None
+    tensor.version = 0
     return tensor
 
 

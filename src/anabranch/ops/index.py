@@ -18,7 +18,7 @@ from anabranch.core.op import NO_GRADIENT, Op
 from anabranch.core.registry import functions
 from anabranch.core.sample import integers, normal, sample
 from anabranch.core.values import as_dtype, owned, settled
-from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from anabranch.errors import AnabranchError, ArgumentError, DTypeError, OutOfRangeError, ShapeError
 from anabranch.ops.layout import reshape
 from anabranch.ops.rules import axis_index, require_integers, shape_of
 
@@ -45,6 +45,8 @@ def _entry(item: Any, length: int, axis: int) -> Entry:
         return (start, None if stop < 0 else stop, step)
     try:
         position = operator.index(item)
+    except AnabranchError:
+        raise
     except TypeError:
         kind = type(item).__name__
         raise DTypeError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.aval import Aval, Shape
+from anabranch.core.aval import Aval, Shape, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.op import Op
 from anabranch.core.registry import functions
@@ -113,15 +113,26 @@ def _pad(x: Any, pad_width: Any, constant_values: float = 0) -> Any:
     return bind(pad, x, widths=pairs, fill=constant_values)
 
 
+def _pad_ref(x: Any, *, widths: Widths, fill: float) -> Any:
+    x = np.asarray(x)
+    result = np.full(_pad_aval(aval_of(x), widths=widths, fill=fill).shape, fill, x.dtype)
+    result[_inside(x, widths)] = x
+    return settled(result)
+
+
+def _inside(x: Any, widths: Widths) -> tuple[slice, ...]:
+    pairs = zip(widths, shape_of(x), strict=True)
+    return tuple(slice(before, before + n) for (before, _), n in pairs)
+
+
 def _pad_vjp(ct: Any, y: Any, x: Any, *, widths: Widths, fill: float) -> Any:
-    inside = zip(widths, shape_of(x), strict=True)
-    return functions()["slice"](ct, tuple(slice(before, before + n) for (before, _), n in inside))
+    return functions()["slice"](ct, _inside(x, widths))
 
 
 pad: Op = Op(
     "pad",
     aval=_pad_aval,
-    ref=lambda x, *, widths, fill: settled(np.pad(x, widths, constant_values=fill)),
+    ref=_pad_ref,
     vjp=(_pad_vjp,),
     jvp=(lambda t, y, x, *, widths, fill: bind(pad, t, widths=widths, fill=0),),
     call=_pad,

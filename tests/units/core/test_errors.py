@@ -115,7 +115,7 @@ ENTRIES: dict[str, Callable[[], object]] = {
     "node operator": lambda: ab.Graph("g").parameter("x", (2,), ab.float64) + np.ones(3),
     "node bool": lambda: bool(ab.Graph("g").parameter("x", (2,), ab.float64)),
     "node": lambda: ab.Node(),
-    "compile": lambda: ab.compile(lambda x: x if x else x)(1.0),
+    "compile": lambda: ab.compile(lambda x: 1.0 if x else 2.0)(1.0),
     "compile argument": lambda: ab.compile(lambda x: x)(object()),
     "compile what": lambda: ab.compile(3),
     "compile static": lambda: ab.compile(lambda x: x, backend="none")(1.0),

@@ -199,7 +199,7 @@ def test_each_call_appends_the_documented_number_of_nodes() -> None:
 
 
 def test_numbers_and_numpy_scalars_stand_inline() -> None:
-    g, (x,) = scalars("x")
+    _, (x,) = scalars("x")
     weak, strong = x * 2.0, x * np.float32(2.0)
     assert isinstance(weak.inputs[1], Literal) and weak.inputs[1].aval.weak
     assert isinstance(strong.inputs[1], Literal) and not strong.inputs[1].aval.weak

@@ -76,7 +76,8 @@ def test_the_source_of_value_and_derivative_can_be_read(op: ab.Op) -> None:
             if inspect.isfunction(one):
                 assert inspect.getsource(one).strip()
             else:  # NumPy's own function, a constant partial, or a stated absence
-                assert isinstance(one, np.ufunc | int | float | NoGradient | None) or inspect.isbuiltin(one)
+                known = np.ufunc | int | float | NoGradient | None
+                assert isinstance(one, known) or inspect.isbuiltin(one)
 
 
 @pytest.mark.proves("S0-51", "S0-29")

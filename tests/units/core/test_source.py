@@ -41,12 +41,11 @@ def test_the_expression_is_underlined_not_the_whole_line() -> None:
 
 
 def test_columns_count_characters_not_bytes() -> None:
-    πα = ab.tensor([1.0, 2.0])
-    β = ab.tensor([1.0, 2.0, 3.0])
+    two, three = ab.tensor([1.0, 2.0]), ab.tensor([1.0, 2.0, 3.0])
     with pytest.raises(ab.errors.ShapeError) as caught:
-        _ = "∂∂∂", πα + β
+        _ = "∂∂∂", two + three
     _, text, marks = block_of(caught.value)
-    assert text[marks.index("^") : marks.rindex("^") + 1] == "πα + β"
+    assert text[marks.index("^") : marks.rindex("^") + 1] == "two + three"
 
 
 def test_a_call_over_several_lines_points_at_its_first() -> None:

@@ -1,4 +1,4 @@
-"""What a compiled function captures: read anew at each call, rebinding noticed, all of it listed."""
+"""What a compiled function captures: read anew at each call, rebinding noticed, all listed."""
 
 import functools
 import types
@@ -60,12 +60,8 @@ def closure() -> Case:
 
 
 def global_name() -> Case:
-    def rebind(value):
-        global W
-        W = value
-
-    rebind(fresh())
-    return lambda x: x * W, rebind
+    globals()["W"] = fresh()
+    return lambda x: x * W, lambda v: globals().update(W=v)
 
 
 def attribute() -> Case:

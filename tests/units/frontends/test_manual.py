@@ -340,7 +340,7 @@ def test_a_derivative_by_the_value_itself_is_a_node_too() -> None:
 
 
 def test_bad_options_are_named() -> None:
-    g, x, y = demo()
+    g, x, _ = demo()
     with pytest.raises(ab.errors.ArgumentError, match="unknown-backend"):
         g.compile(x, backend="abacus")
     with pytest.raises(ab.errors.ArgumentError, match="unknown-pass"):
@@ -348,7 +348,7 @@ def test_bad_options_are_named() -> None:
 
 
 def test_parameters_that_nothing_reads_are_still_arguments() -> None:
-    g, x, y = demo()
+    g, x, _ = demo()
     run = g.compile(x * 2.0)
     assert [p.name for p in run.parameters] == ["x", "y"]
     assert run(3.0, 0.0) == 6.0

@@ -56,7 +56,7 @@ CONFUSIONS = {
     "shadowed name": (lambda x: x * ab.grad(lambda x: x * x)(x), 8.0),
     "inner ignores its own": (lambda x: x + ab.grad(lambda y: x * x)(x), 1.0),
     "a closure in between": (
-        lambda x: ab.grad(lambda y: (lambda z: z * y * x)(y))(x + 1.0),
+        lambda x: ab.grad(lambda y: sum(z * y * x for z in [y]))(x + 1.0),
         10.0,
     ),
     "three levels": (lambda x: ab.grad(lambda y: ab.grad(lambda z: x * y * z)(y))(x), 1.0),

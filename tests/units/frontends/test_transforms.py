@@ -253,7 +253,7 @@ def test_results_share_memory_with_nothing() -> None:
     x, ct = A.copy(), np.ones(2)
     out, pullback = ab.vjp(lambda a, b: (a, b), x, x)
     first, second = pullback((ct, ct))
-    value, (ga, gb) = ab.value_and_grad(lambda a, b: (a + b).sum(), (0, 1))(x, x)
+    _, (ga, gb) = ab.value_and_grad(lambda a, b: (a + b).sum(), (0, 1))(x, x)
     jout, jt = ab.jvp(lambda a: a, (x,), (ct,))
     arrays = [x, ct, *out, first, second, ga, gb, jout, jt]
     for i, one in enumerate(arrays):
@@ -264,7 +264,7 @@ def test_results_share_memory_with_nothing() -> None:
 def test_a_function_may_return_its_argument_or_a_number() -> None:
     assert ab.grad(lambda x: x)(2.0) == 1.0
     assert ab.value_and_grad(lambda x: 3.0)(2.0) == (3.0, 0.0)
-    out, pullback = ab.vjp(lambda x: (x, 3.0, "text", None), 2.0)
+    out, _ = ab.vjp(lambda x: (x, 3.0, "text", None), 2.0)
     assert out == (2.0, 3.0, "text", None)
 
 

@@ -121,7 +121,7 @@ def test_reports_say_what_was_done_and_where() -> None:
 
 
 def test_the_map_leads_from_every_old_node_to_its_new_one() -> None:
-    g, x = doubled()
+    g, _ = doubled()
     rewrite = merge(g)
     assert sorted(rewrite.mapping) == [0, 1, 2, 3]
     assert rewrite.mapping[1] is rewrite.mapping[2]
