@@ -4,7 +4,6 @@ Ops and composed functions (`ab.exp`, `ab.softmax`, ...) are gathered from their
 public names are listed here.
 """
 
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes as _ml_dtypes
@@ -14,6 +13,7 @@ from anabranch import composed as _composed  # noqa: F401  # fills the table of 
 from anabranch import datasets as datasets
 from anabranch import errors as errors
 from anabranch import ops as ops
+from anabranch import testing as testing
 from anabranch.core.bind import scope as scope
 from anabranch.core.check import check as check
 from anabranch.core.config import config as config
@@ -55,7 +55,7 @@ from anabranch.frontends.transforms import value_and_grad as value_and_grad
 from anabranch.frontends.transforms import vjp as vjp
 from anabranch.testing.gradients import check_gradients as check_gradients
 
-__version__ = _version("anabranch")
+__version__ = "0.1.0"
 
 bool_ = _numpy.bool_
 int32 = _numpy.int32
@@ -67,6 +67,6 @@ float64 = _numpy.float64
 
 globals().update(_public_functions())
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # so that type checkers let the gathered functions pass
 
     def __getattr__(name: str) -> Any: ...

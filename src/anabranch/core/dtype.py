@@ -81,11 +81,7 @@ def is_floating(dtype: DType | None) -> bool:
 
 
 def promote(types: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
-    """NumPy 2 promotion of (dtype, weak) pairs; the result is weak only if all of them are.
-
-    Raises:
-        DTypeError: `[no-common-dtype]`, for example for int64 and bfloat16.
-    """
+    """NumPy 2 promotion of (dtype, weak) pairs; the result is weak only if all of them are."""
     pairs = list(types)
     if len(pairs) == 1:
         return pairs[0]
@@ -93,13 +89,7 @@ def promote(types: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
         ranked = list(_WEAK_KINDS)
         return max((dtype for dtype, _ in pairs), key=ranked.index), True
     kinds = [_WEAK_KINDS.get(dtype, dtype) if weak else dtype for dtype, weak in pairs]
-    try:
-        return functools.reduce(_common, kinds), False
-    except TypeError:
-        names = " and ".join(dict.fromkeys(dtype.name for dtype, _ in pairs))
-        raise DTypeError(
-            "no-common-dtype", f"{names} have no common dtype", hint="x.astype(...) chooses one"
-        ) from None
+    return functools.reduce(_common, kinds), False
 
 
 @functools.lru_cache(maxsize=1024)

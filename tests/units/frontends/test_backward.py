@@ -383,6 +383,16 @@ def test_a_value_changed_before_backward_is_noticed(which: str) -> None:
     assert x.grad is None
 
 
+def test_a_plain_array_changed_before_backward_changes_nothing() -> None:
+    (x,) = leaves([3.0, 4.0])
+    factor, places = np.array([1.0, 2.0]), np.array([0, 1])
+    y = (ab.take(x, places) * factor).sum()
+    factor[:] = 100.0
+    places[:] = 0
+    y.backward()
+    assert x.grad.tolist() == [1.0, 2.0]
+
+
 def test_a_change_of_what_backward_does_not_need_is_no_news() -> None:
     (x,) = leaves([1.0, 2.0])
     y = (x + 1.0).sum()

@@ -205,6 +205,26 @@ def test_a_captured_tensor_is_read_anew() -> None:
     assert f(ONES).tolist() == [8.0, 9.0]
 
 
+def test_a_captured_container_that_grows_is_noticed() -> None:
+    weights, named = [fresh()], {"a": fresh()}
+    of_list = ab.compile(lambda x: sum(x * w for w in weights))
+    of_dict = ab.compile(lambda x: sum(x * w for w in named.values()))
+    assert of_list(ONES).tolist() == of_dict(ONES).tolist() == [1.0, 2.0]
+    weights.append(np.array([10.0, 10.0]))
+    named["b"] = np.array([10.0, 10.0])
+    assert of_list(ONES).tolist() == of_dict(ONES).tolist() == [11.0, 12.0]
+    weights.pop()
+    assert of_list(ONES).tolist() == [1.0, 2.0]
+
+
+def test_numbers_in_attributes_are_listed_too() -> None:
+    h = Holder()
+    h.scale = 3.0
+    f = ab.compile(lambda x: x * h.scale)
+    f(ONES)
+    assert "fixed number h.scale = 3.0" in f.explain_compiles()
+
+
 def test_a_rebound_name_tells_its_reason() -> None:
     h = Holder()
     f = ab.compile(lambda x: x * h.w)

@@ -276,6 +276,21 @@ def test_a_pullback_can_be_called_again_and_is_linear() -> None:
     assert [t.tolist() for t in one] == [[2.0, 0.0], [1.0, 0.0]]
 
 
+def test_a_pullback_keeps_the_point_at_which_it_was_made() -> None:
+    w = np.array([3.0, 4.0])
+    for x in (np.array([1.0, 2.0]), ab.tensor([1.0, 2.0])):
+        out, pullback = ab.vjp(lambda v: v * v * w, x)
+        wanted = np.array([6.0, 16.0])
+        array = x.data if isinstance(x, ab.Tensor) else x
+        array[:] = 100.0
+        if isinstance(out, np.ndarray):
+            out[:] = 0.0
+        w[:] = 0.0
+        (slope,) = pullback(np.ones(2))
+        assert np.asarray(getattr(slope, "data", slope)).tolist() == wanted.tolist()
+        w[:] = [3.0, 4.0]
+
+
 @pytest.mark.parametrize(
     "ct", [1.0, (1.0,), (A, A, A), [A, A], (A, None), {"a": A}, (A, np.ones(3)), ("a", A)]
 )
