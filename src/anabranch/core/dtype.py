@@ -50,6 +50,9 @@ _WEAK_KINDS: dict[DType, Any] = {
 }
 
 
+_FOREIGN = {"U": "strings", "S": "byte strings", "O": "Python objects", "M": "dates"}
+
+
 def short_name(dtype: DType) -> str:
     """`f64`, `i32`, `bool`: how types are written in listings and errors."""
     return _SHORT.get(dtype, dtype.name)
@@ -69,7 +72,7 @@ def checked(dtype: DType) -> DType:
     if not is_supported(dtype):
         raise DTypeError(
             "unsupported-dtype",
-            f"values of dtype {dtype.name} cannot stand in a graph",
+            f"{_FOREIGN.get(dtype.kind, f'values of dtype {dtype.name}')} cannot stand in a graph",
             hint="floats, integers, bool and complex numbers can",
         )
     return dtype

@@ -21,7 +21,7 @@ from anabranch.core.bind import (
     state,
 )
 from anabranch.core.entry import boundary
-from anabranch.core.leaves import CONSTANT, PARAMETER
+from anabranch.core.leaves import CONSTANT, LEAVES, PARAMETER
 from anabranch.core.node import Edge, Literal, Node, Output, make_node
 from anabranch.core.op import Op
 from anabranch.core.registry import lookup
@@ -90,6 +90,10 @@ class Graph:
     def add_node(self, op: Op | str, inputs: Sequence[Any], **attrs: Any) -> Any:
         """Append an application of `op`; the same as applying the op to the inputs."""
         record = op if isinstance(op, Op) else lookup(op)
+        if record in LEAVES:
+            raise GraphError(
+                "leaf-op", f"a {record.name} has no inputs", hint=f"g.{record.name}(...) makes one"
+            )
         return self.apply(record, tuple(inputs), attrs)
 
     def apply(self, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import located
+from anabranch.core.entry import leaving
 from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.op import Op
 from anabranch.core.operators import Operators
@@ -159,15 +160,17 @@ class Node(_Fields):
     _graph: weakref.ref[Graph] | None
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        raise GraphError(
-            "direct-node",
-            "nodes are made by ops and by Graph methods, so that their graph knows them",
-            hint="x + y, g.parameter(...) or g.add_node(op, inputs)",
+        raise leaving(
+            GraphError(
+                "direct-node",
+                "nodes are made by ops and by Graph methods, so that their graph knows them",
+                hint="x + y, g.parameter(...) or g.add_node(op, inputs)",
+            )
         )
 
     def __setattr__(self, field: str, value: Any) -> None:
         if field != "name":
-            raise GraphError("immutable-node", f"the {field} of a node cannot be changed")
+            raise leaving(GraphError("immutable-node", f"the {field} of a node cannot be changed"))
         object.__setattr__(self, field, value)
 
     @property

@@ -114,6 +114,8 @@ class Op:
         object.__setattr__(self, "_rules", _NOT_WRITTEN if rules is None else rules)
         object.__setattr__(self, "__name__", self.name)
         object.__setattr__(self, "__signature__", _signature(self))
+        if self.call is not None:  # what Python's own complaints about arguments call it
+            self.call.__name__ = self.call.__qualname__ = self.name
         register(self)
         if self.arity != 0:
             register_function(

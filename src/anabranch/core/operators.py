@@ -94,7 +94,6 @@ class Operators:
     mean = _call("mean")
     max = _call("max")
     reshape = _call("reshape")
-    transpose = _call("permute")
     astype = _call("astype")
     take = _call("take")
 
@@ -120,6 +119,11 @@ class Operators:
 
     def __rpow__(self, other: Any) -> Any:
         return _call("power")(other, self) if is_operand(other) else NotImplemented
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes reordered; reversed without `axes`, which may also come as one tuple."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return _call("permute")(self, order)
 
     def __pos__(self) -> Any:
         return self

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.config import options
@@ -36,6 +38,8 @@ def scaled(ct: Any, partial: Any, selects: bool) -> Any:
         return absorb(partial, ct)
     if not options().absorb_zero:
         return ct * partial
+    if isinstance(ct, np.generic) and ct == 1 and not isinstance(partial, ARRAYS):
+        return partial  # the start of a walk over nodes: nothing to multiply
     # Arrays in hand: the reference itself, without the way through the front ends.
     plain = isinstance(ct, ARRAYS) and isinstance(partial, ARRAYS)
     return absorb.ref(ct, partial) if plain else absorb(ct, partial)

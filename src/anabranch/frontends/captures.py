@@ -1,8 +1,8 @@
 """Where a function's captured values live: the names and containers reachable from it.
 
 A compiled function reads the arrays it captured anew at each call. To notice that a name was bound
-to another array, it remembers for each one a path from the function: closure cells, globals that
-the code names, attributes, items.
+to another array, it remembers for each one the path from the function: closure cells, globals that
+the code names, attributes, items. A guard walks the path again at each call.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import functools
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,19 +24,60 @@ _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
 
 
-class Reach(NamedTuple):
-    """A value found from a function: how to name it, how to read it again, and what it was."""
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """A value found from a function: how users write it, and how it follows from its parent."""
 
     label: str
-    read: Callable[[], Any]
     value: Any
+    parent: Reach | None = None
+    step: Callable[[Any], Any] = lambda owner: owner
+
+    def read(self) -> Any:
+        """The value at this place now."""
+        return self.value if self.parent is None else self.step(self.parent.read())
 
     @property
-    def is_same(self) -> bool:
-        try:
-            return self.read() is self.value
-        except (LookupError, AttributeError, ValueError):
-            return False
+    def path(self) -> Iterator[Reach]:
+        """This place and those that lead to it."""
+        place: Reach | None = self
+        while place is not None:
+            yield place
+            place = place.parent
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What must still hold when a compiled graph is used again, and what to say if it does not."""
+
+    reason: str
+    holds: Callable[[], bool]
+
+
+def guards(reach: Reach) -> list[Guard]:
+    """Guards for a captured value: it is still the same, and its containers have not grown."""
+    found = [Guard(f"{reach.label} was bound to another array", lambda: _now(reach) is reach.value)]
+    return found + [
+        _extent_guard(place) for place in reach.path if isinstance(place.value, dict | list | tuple)
+    ]
+
+
+def _extent_guard(place: Reach) -> Guard:
+    before = _extent(place.value)
+    return Guard(f"{place.label} has other entries", lambda: _extent(_now(place)) == before)
+
+
+def _now(reach: Reach) -> Any:
+    try:
+        return reach.read()
+    except (LookupError, AttributeError, ValueError, TypeError):
+        return None  # the path is gone
+
+
+def _extent(container: Any) -> Any:
+    if isinstance(container, dict):
+        return list(container)
+    return len(container) if isinstance(container, list | tuple) else None
 
 
 def reachable(function: Any, *more: Any) -> Iterator[Reach]:
@@ -46,14 +88,12 @@ def reachable(function: Any, *more: Any) -> Iterator[Reach]:
     """
     named: set[str] = set()
     seen: set[int] = set()
-    pending = deque((Reach("", lambda root=root: root, root), 0) for root in (function, *more))  # type: ignore[misc]
+    pending = deque((Reach("", root), 0) for root in (function, *more))
     while pending and len(seen) < _LIMIT:
         reach, depth = pending.popleft()
         value = reach.value
-        if isinstance(value, _PLAIN):
-            continue
         yield reach  # also by a second name: each can be bound anew
-        if id(value) in seen:
+        if id(value) in seen or isinstance(value, _PLAIN):
             continue
         seen.add(id(value))
         if depth < _DEPTH:
@@ -64,13 +104,13 @@ def reachable(function: Any, *more: Any) -> Iterator[Reach]:
 
 
 def baked_numbers(function: Any) -> dict[str, Any]:
-    """The Python numbers that user code reachable from the function names: fixed by a trace."""
+    """The Python numbers that user code reaches from the function: fixed by a trace."""
     return {
-        child.label: child.value
+        reach.label: reach.value
         for reach in reachable(function)
-        if isinstance(reach.value, types.FunctionType) and not _is_library_function(reach.value)
-        for child in _function_names(reach.value)
-        if type(child.value) in NUMBERS
+        if type(reach.value) in NUMBERS
+        and reach.parent is not None
+        and not _is_library_function(reach.parent.value)
     }
 
 
@@ -80,51 +120,55 @@ def _is_library_function(value: Any) -> bool:
 
 
 def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
-    label, _, value = reach
+    value, label = reach.value, reach.label
     if isinstance(value, types.FunctionType):
-        yield from _function_names(value)
+        yield from _function_names(reach)
     elif isinstance(value, types.MethodType):
-        yield Reach("self", lambda: value.__self__, value.__self__)
-        yield Reach(label, lambda: value.__func__, value.__func__)
+        yield _attribute(reach, "__self__", "self")
+        yield _attribute(reach, "__func__", label)
     elif isinstance(value, functools.partial):
-        yield Reach(label, lambda: value.func, value.func)
-        yield from (_item(label, value.args, i) for i in range(len(value.args)))
-        yield from (_item(label, value.keywords, key) for key in value.keywords)
+        yield _attribute(reach, "func", label)
+        yield _attribute(reach, "args", f"{label}.args")
+        yield _attribute(reach, "keywords", f"{label}.keywords")
     elif isinstance(value, dict):
-        yield from (_item(label, value, key) for key in list(value)[:_LIMIT])
+        yield from (_item(reach, key) for key in list(value)[:_LIMIT])
     elif isinstance(value, list | tuple):
-        yield from (_item(label, value, i) for i in range(min(len(value), _LIMIT)))
+        yield from (_item(reach, i) for i in range(min(len(value), _LIMIT)))
     elif isinstance(value, type | types.ModuleType):
-        names = named.intersection(vars(value))
-        yield from (_attribute(label, value, name) for name in sorted(names))
-    else:
-        yield from (_attribute(label, value, name) for name in _attribute_names(value))
+        for name in sorted(named.intersection(vars(value))):
+            yield _attribute(reach, name)
+    elif not isinstance(value, np.ndarray):
+        for name in _attribute_names(value):
+            yield _attribute(reach, name)
         if type(value).__module__ != "builtins":
-            yield Reach(f"type({label})", lambda: type(value), type(value))
+            yield Reach(f"type({label})", type(value), reach, type)
 
 
 def _attribute_names(value: Any) -> Iterator[str]:
     yield from list(getattr(value, "__dict__", ()))
     for cls in type(value).__mro__:
         slots = cls.__dict__.get("__slots__", ())
-        yield from (
-            name for name in ([slots] if isinstance(slots, str) else slots) if hasattr(value, name)
-        )
+        names = [slots] if isinstance(slots, str) else slots
+        yield from (name for name in names if hasattr(value, name))
 
 
-def _function_names(function: types.FunctionType) -> Iterator[Reach]:
+def _function_names(reach: Reach) -> Iterator[Reach]:
+    function = reach.value
     code = function.__code__
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+    for i, (name, cell) in enumerate(
+        zip(code.co_freevars, function.__closure__ or (), strict=True)
+    ):
         try:
-            yield Reach(name, lambda cell=cell: cell.cell_contents, cell.cell_contents)  # type: ignore[misc]
+            content = cell.cell_contents
         except ValueError:  # a cell that is not filled yet
             continue
-    for i, _ in enumerate(function.__defaults__ or ()):
-        yield _item(function.__name__, function.__defaults__, i)
+        yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents)  # type: ignore[misc]
+    if function.__defaults__:
+        yield _attribute(reach, "__defaults__", f"{function.__name__}.__defaults__")
     if not is_library_file(code.co_filename):
-        for name in sorted(_global_names(code)):
-            if name in function.__globals__:
-                yield _item("", function.__globals__, name)._replace(label=name)
+        for name in sorted(_global_names(code).intersection(function.__globals__)):
+            content = function.__globals__[name]
+            yield Reach(name, content, reach, lambda f, name=name: f.__globals__[name])  # type: ignore[misc]
 
 
 def _global_names(code: types.CodeType) -> set[str]:
@@ -135,9 +179,11 @@ def _global_names(code: types.CodeType) -> set[str]:
     return names
 
 
-def _item(label: str, container: Any, key: Any) -> Reach:
-    return Reach(f"{label}[{key!r}]", lambda: container[key], container[key])
+def _item(parent: Reach, key: Any) -> Reach:
+    return Reach(f"{parent.label}[{key!r}]", parent.value[key], parent, lambda owner: owner[key])
 
 
-def _attribute(label: str, owner: Any, name: str) -> Reach:
-    return Reach(f"{label}.{name}", lambda: getattr(owner, name), getattr(owner, name, None))
+def _attribute(parent: Reach, name: str, label: str | None = None) -> Reach:
+    shown = f"{parent.label}.{name}" if label is None else label
+    value = getattr(parent.value, name, None)
+    return Reach(shown, value, parent, lambda owner: getattr(owner, name))

@@ -86,11 +86,11 @@ class CompiledFunction:
         key = self._key(leaves, structure)
         found = self._cache.get(key)
         if found is not None:
-            rebound = [guard.label for guard in found[0].guards if not guard.is_same]
-            if not rebound:
+            broken = [guard.reason for guard in found[0].guards if not guard.holds()]
+            if not broken:
                 self._cache.move_to_end(key)
                 return found
-            self._note(f"{', '.join(dict.fromkeys(rebound))} was bound to another array")
+            self._note("; ".join(dict.fromkeys(broken)))
         else:
             self._note(self._reason(key))
         log = self._print if self._verbose else lambda _: None

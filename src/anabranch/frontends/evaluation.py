@@ -43,12 +43,15 @@ class Evaluation:
         kwargs: dict[str, Any],
         wanted: dict[int | str, str],
         refuse: Refusal,
+        copies: bool = False,
     ) -> None:
         """Call `function`, with the arguments at the positions or names in `wanted` aliased.
 
         `wanted` maps each to what errors call it; `refuse` makes the error for a leaf that has no
-        tangent space.
+        tangent space. `copies` is for walks that come later, when the caller's arrays may have
+        changed.
         """
+        self._copies = copies
         leaves = flatten((tuple(args), kwargs))[0]
         self.is_nested = state.transforms > 0
         self.is_symbolic = state.trace is not None or any(isinstance(v, Edge) for v in leaves)
@@ -97,7 +100,8 @@ class Evaluation:
                 alias = bind("identity", value)
                 return make_tensor(alias.value, alias.node, requires_grad=True)
             value = value.value
-        fresh = make_tensor(settled(plain(value)))
+        value = settled(np.array(value) if self._copies else plain(value))
+        fresh = make_tensor(value)
         fresh.requires_grad = True
         fresh.name = name
         return fresh

@@ -10,7 +10,6 @@ import numpy as np
 from anabranch.core import graph as core
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS
-from anabranch.core.dtype import short_name
 from anabranch.core.entry import boundary
 from anabranch.core.node import Edge, Node
 from anabranch.core.values import ARRAYS, as_array, plain, settled
@@ -128,7 +127,7 @@ class CompiledGraph:
             f'parameter "{parameter.name}" of graph "{self.name}" is'
             f" {parameter.avals[0]}, got {got}",
             facts=(f'"{parameter.name}" was declared at {parameter.source}',),
-            hint=f"value.astype({short_name(parameter.avals[0].dtype)!r})"
+            hint=f'value.astype("{parameter.avals[0].dtype.name}")'
             if code == "argument-dtype"
             else None,
             parameter=parameter.name,

@@ -18,7 +18,7 @@ from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
 from anabranch.core.values import ARRAYS
 from anabranch.errors import ArgumentError
-from anabranch.frontends.captures import Reach, baked_numbers, reachable
+from anabranch.frontends.captures import Guard, baked_numbers, guards, reachable
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
 from anabranch.frontends.tensor import Tensor
 from anabranch.ops.layout import broadcast_to
@@ -74,7 +74,7 @@ class Trace:
     structure: Any
     outputs: list[int | Static]
     captured: list[Any] = field(default_factory=list)
-    guards: list[Reach] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
     constants: list[str] = field(default_factory=list)
     baked: dict[str, Any] = field(default_factory=dict)
 
@@ -186,30 +186,30 @@ def _settle_captures(
     trace.captured = [value for value, h in zip(values, held, strict=True) if h]
     wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
     if wanted:
+        watched: set[int] = set()
         for reach in reachable(function, *statics):
             node = wanted.get(id(reach.value))
             if node is not None:
-                trace.guards.append(reach)
+                trace.guards += guards(reach)
+                watched.add(id(reach.value))
                 if str(node.name).startswith("captured "):
                     node.name = _free_name(graph, reach.label)
-        _warn_of_unwatched(trace, wanted)
+        _warn_of_unwatched(trace, {k: node for k, node in wanted.items() if k not in watched})
     trace.constants = [
         f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
     ] + _scalar_constants(graph)
     trace.graph = _with_constants(graph, fixed).graph
 
 
-def _warn_of_unwatched(trace: Trace, held: dict[int, Node]) -> None:
-    watched = {id(guard.value) for guard in trace.guards}
-    for key, node in held.items():
-        if key not in watched:
-            warnings.warn(
-                f"{trace.graph.name} reads an array of {node.avals[0]} (first used at"
-                f" {node.source}) that no name or container leads to: its content is read at each"
-                " call, but replacing it by another array is not noticed",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+def _warn_of_unwatched(trace: Trace, unwatched: dict[int, Node]) -> None:
+    for node in unwatched.values():
+        warnings.warn(
+            f"{trace.graph.name} reads an array of {node.avals[0]} (first used at {node.source})"
+            " that no name or container leads to: its content is read at each call, but replacing"
+            " it by another array is not noticed",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _scalar_constants(graph: Graph) -> list[str]:

@@ -125,7 +125,9 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
     """
     _require_function("vjp", f)
     names = argument_names(f, len(primals))
-    run = Evaluation(f, primals, {}, dict(enumerate(names)), refusal("vjp", f, primals))
+    run = Evaluation(
+        f, primals, {}, dict(enumerate(names)), refusal("vjp", f, primals), copies=True
+    )
     out, aux = _split_aux(run.out) if has_aux else (run.out, None)
     edges, structure = flatten(out)
 
@@ -331,12 +333,22 @@ def _bare(value: Any) -> Any:
     return value.value if isinstance(value, Tensor) else value
 
 
+class _Leaf:
+    def __repr__(self) -> str:
+        return "*"
+
+
+def _shown(structure: Any) -> str:
+    """A container with a star for each leaf: `{'w': *, 'b': *}`."""
+    return repr(unflatten(structure, [_Leaf()] * structure.num_leaves))
+
+
 def _matching(what: str, tree: Any, edges: Sequence[Any], structure: Any) -> list[Any]:
     """The leaves of `tree`, which must match these values one for one."""
     leaves, given = flatten(tree)
     if given != structure:
         raise ArgumentError(
-            "container-mismatch", f"the {what} has the container {given}, need {structure}"
+            "container-mismatch", f"the {what} is {_shown(given)}, need {_shown(structure)}"
         )
     result = []
     for name, leaf, edge in zip(leaf_names(given, what), leaves, edges, strict=True):

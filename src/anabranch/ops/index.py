@@ -59,6 +59,11 @@ def _entry(item: Any, length: int, axis: int) -> Entry:
     return position % length
 
 
+def _index_array(items: Any) -> Any:
+    array = np.asarray(items)
+    return array if array.size else array.astype(np.int64)  # an empty list has no dtype to tell
+
+
 def _is_array(item: Any) -> bool:
     return hasattr(item, "dtype") and (item.dtype.kind == "b" or len(shape_of(item)) > 0)
 
@@ -101,7 +106,7 @@ def _getitem_by_array(x: Any, items: tuple[Any, ...]) -> Any:
             hint="ab.take(x, indices, axis) indexes any axis",
         )
     (item,) = items
-    indices = np.asarray(item) if isinstance(item, list) else item
+    indices = _index_array(item) if isinstance(item, list) else item
     if indices.dtype.kind == "b":
         raise ArgumentError(
             "bool-index",
@@ -171,7 +176,7 @@ def _take_aval(x: Aval, indices: Aval, *, axis: int) -> Aval:
 
 def _take(x: Any, indices: Any, axis: int | None = None) -> Any:
     if isinstance(indices, list | tuple):
-        indices = np.asarray(indices)
+        indices = _index_array(indices)
     if axis is None:
         x, axis = reshape(x, -1), 0
     return bind(take, x, indices, axis=axis_index(axis, len(shape_of(x))))

@@ -57,7 +57,12 @@ def sum_to(value: Any, shape: Shape) -> Any:
         for axis, n in enumerate(given)
         if axis < missing or (shape[axis - missing] == 1 and n != 1)
     )
-    return reshape(functions()["sum"](value, axis=spread), shape)
+    return reshaped(functions()["sum"](value, axis=spread), shape)
+
+
+def reshaped(value: Any, shape: Shape) -> Any:
+    """The value in this shape; itself where it has it already."""
+    return value if shape_of(value) == shape else reshape(value, shape)
 
 
 def _permute_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:

@@ -11,7 +11,7 @@ from anabranch.core.dtype import promote
 from anabranch.core.op import Op, broadcast_shapes
 from anabranch.core.sample import normal, sample
 from anabranch.errors import ShapeError
-from anabranch.ops.layout import permute, reshape, sum_to
+from anabranch.ops.layout import permute, reshaped, sum_to
 from anabranch.ops.rules import shape_of
 
 
@@ -52,22 +52,22 @@ def _as_matrices(ct: Any, a: Any, b: Any) -> tuple[Any, Any, Any]:
     """The three with vectors written as matrices: a row on the left, a column on the right."""
     row, column = len(shape_of(a)) == 1, len(shape_of(b)) == 1
     batch = shape_of(ct)[: len(shape_of(ct)) - (not row) - (not column)]
-    full_a = reshape(a, (1, *shape_of(a))) if row else a
-    full_b = reshape(b, (*shape_of(b), 1)) if column else b
-    full_ct = reshape(ct, (*batch, shape_of(full_a)[-2], shape_of(full_b)[-1]))
+    full_a = reshaped(a, (1, *shape_of(a))) if row else a
+    full_b = reshaped(b, (*shape_of(b), 1)) if column else b
+    full_ct = reshaped(ct, (*batch, shape_of(full_a)[-2], shape_of(full_b)[-1]))
     return full_ct, full_a, full_b
 
 
 def _matmul_vjp_x(ct: Any, y: Any, a: Any, b: Any) -> Any:
     # Y[m,n] = A[m,k] B[k,n]:  dA[m,k] = dY[m,n] B'[n,k]
     full_ct, full_a, full_b = _as_matrices(ct, a, b)
-    return reshape(sum_to(matmul(full_ct, _swapped(full_b)), shape_of(full_a)), shape_of(a))
+    return reshaped(sum_to(matmul(full_ct, _swapped(full_b)), shape_of(full_a)), shape_of(a))
 
 
 def _matmul_vjp_y(ct: Any, y: Any, a: Any, b: Any) -> Any:
     # Y[m,n] = A[m,k] B[k,n]:  dB[k,n] = A'[k,m] dY[m,n]
     full_ct, full_a, full_b = _as_matrices(ct, a, b)
-    return reshape(sum_to(matmul(_swapped(full_a), full_ct), shape_of(full_b)), shape_of(b))
+    return reshaped(sum_to(matmul(_swapped(full_a), full_ct), shape_of(full_b)), shape_of(b))
 
 
 matmul: Op = Op(

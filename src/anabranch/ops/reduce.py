@@ -11,14 +11,14 @@ from anabranch.core.bind import bind
 from anabranch.core.op import Op
 from anabranch.core.sample import normal, sample
 from anabranch.errors import ShapeError
-from anabranch.ops.layout import broadcast_to, reshape
+from anabranch.ops.layout import broadcast_to, reshaped
 from anabranch.ops.rules import axes_tuple, kept, reduced, shape_of
 from anabranch.ops.select import equal, isnan, where
 
 
 def _spread(value: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """A reduced value in the shape of what was reduced."""
-    return broadcast_to(reshape(value, kept(shape_of(x), axes)), shape_of(x))
+    return broadcast_to(reshaped(value, kept(shape_of(x), axes)), shape_of(x))
 
 
 def _sum_aval(x: Aval, *, axes: tuple[int, ...], keepdims: bool) -> Aval:
@@ -72,14 +72,14 @@ def _max_shares(y: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
 
 def _max_vjp(ct: Any, y: Any, x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     taken, count = _max_shares(y, x, axes)
-    share = reshape(ct, kept(shape_of(x), axes)) / count  # in float64: counts may be large
+    share = reshaped(ct, kept(shape_of(x), axes)) / count  # in float64: counts may be large
     return where(taken, share, 0.0)
 
 
 def _max_jvp(t: Any, y: Any, x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     taken, count = _max_shares(y, x, axes)
     total = sum_(where(taken, t, 0.0), axis=axes, keepdims=True) / count
-    return reshape(total, shape_of(y))
+    return reshaped(total, shape_of(y))
 
 
 max_: Op = Op(

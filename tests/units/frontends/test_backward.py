@@ -353,6 +353,17 @@ def test_a_gradient_can_be_set_copied_and_cleared() -> None:
     assert b.grad.dtype == np.float64
 
 
+@pytest.mark.proves("S0-73")
+def test_an_integer_tensor_has_no_gradient_to_set() -> None:
+    n = ab.asarray([1, 2])
+    with pytest.raises(ab.errors.DTypeError, match="integer-gradient"):
+        n.grad = [1.5, 2.5]
+    with pytest.raises(ab.errors.DTypeError, match="integer-gradient"):
+        n.zero_grad()
+    n.grad = None
+    assert n.grad is None
+
+
 @pytest.mark.proves("S0-60", "S0-57")
 def test_the_plain_training_loop_with_in_place_updates() -> None:
     (w,) = leaves([1.0, 2.0])

@@ -157,6 +157,22 @@ def test_results_come_in_the_containers_of_the_function() -> None:
         assert check(f(x)) and check(f(x))
 
 
+def test_a_result_that_would_carry_values_out_of_their_trace_is_refused() -> None:
+    def generator(x):
+        yield x
+
+    for function in (lambda x: {x}, lambda x: iter([x]), generator):
+        with pytest.raises(ab.AnabranchError):
+            ab.compile(function)(1.0)
+
+
+def test_two_results_that_are_one_value_are_two_arrays() -> None:
+    for function in (lambda v: (v * 2.0, v * 2.0), lambda v: [v + 1.0] * 2):
+        first, second = ab.compile(function)(np.ones(2))
+        first[:] = 9.0
+        assert second.tolist() == [2.0, 2.0]
+
+
 def test_results_of_two_calls_share_nothing() -> None:
     captured = np.array([5.0])
     for function in (lambda v: v * 1.0, lambda v: v, lambda v: np.arange(2.0), lambda v: captured,

@@ -46,16 +46,17 @@ def test_every_walk_refuses_and_leaves_no_gradient(change, walk) -> None:
 @pytest.mark.proves("S0-60")
 def test_the_error_names_the_value_and_three_lines() -> None:
     x = leaf(1.0, 2.0)
-    h = ab.exp(x)
+    h = x + 1.0
     h.name = "h"
     y = (h * h).sum()
     h.data[0] = 5.0  # the change
     with pytest.raises(ab.errors.StaleValueError) as caught:
         y.backward()
     error = caught.value
-    assert "needs h as it was" in error.sentence
+    assert error.sentence.startswith("the gradient of multiply needs h as it was")
     kept, changed, needed = error.facts
     assert "y = (h * h).sum()" in kept
+    assert error.source.text == "y = (h * h).sum()"
     assert "# the change" in changed
     assert needed.startswith(f"needed   test_stale.py:{error.source.line + 3}")
 
@@ -97,7 +98,7 @@ def test_a_negative_zero_is_another_value_than_zero() -> None:
         (lambda x, c: x[1:] * 3.0, False),
         (lambda x, c: x.reshape(2, 1), False),
         (lambda x, c: ab.stop_gradient(x) * c + x, False),
-        (lambda x, c: ab.stop_gradient(x) * x, True),
+        (lambda x, c: ab.stop_gradient(x) * x, False),  # needs the stopped value, a copy
         (lambda x, c: ab.where(x > 0.0, x, c), False),
         (lambda x, c: ab.matmul(x, c), False),
         (lambda x, c: x.max(), True),
