@@ -157,8 +157,8 @@ def reverse_by(f, position):
 
 def forward_by(f, position):
     def slope(*xs):
-        ts = [np.zeros_like(np.asarray(x)) + (i == position) for i, x in enumerate([4.0, 0.0])]
-        return ab.jvp(f, xs, tuple(np.float64(t) for t in ts))[1]
+        ts = [1.0 if i == position else 0.0 for i, _ in enumerate(xs)]
+        return ab.jvp(f, xs, tuple(ts))[1]
 
     return slope
 
@@ -177,6 +177,37 @@ def test_a_mixed_second_derivative_at_a_zero_cotangent_is_not_lost(inner, outer,
     mixed = MODES[outer](MODES[inner](f, first), second)
     assert float(mixed(4.0, 0.0)) == 0.25
     assert float(ab.compile(mixed)(4.0, 0.0)) == 0.25
+
+
+@pytest.mark.parametrize("inner, outer", list(product(MODES, MODES)))
+def test_a_mask_around_a_gradient_protects_as_one_inside_it(inner, outer):
+    """The slope of y√x by x, masked where it is infinite: its derivative by y is 0 there."""
+
+    def slope(x, y):
+        return ab.where(x > 0.0, MODES[inner](lambda a, b: b * ab.sqrt(a), 0)(x, y), 0.0)
+
+    with np.errstate(all="ignore"):
+        assert float(MODES[outer](slope, 1)(0.0, 3.0)) == 0.0
+        assert float(MODES[outer](slope, 1)(4.0, 3.0)) == 0.25
+        assert float(MODES[outer](slope, 0)(0.0, 3.0)) == 0.0
+        assert float(ab.compile(MODES[outer](slope, 1))(0.0, 3.0)) == 0.0
+
+
+DROPPED = {
+    "where": lambda x: ab.where(x > 5.0, x, 0.0),
+    "maximum": lambda x: ab.maximum(x, 0.0),
+    "minimum": lambda x: -ab.minimum(-x, 0.0),
+    "max": lambda x: ab.max(ab.reshape(x, (1,)) * np.array([1.0, 0.0])),
+    "relu": ab.relu,
+    "clip": lambda x: ab.clip(x, 0.0, None),
+    "sign": lambda x: ab.sign(x) + 1.0,
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_a_selection_drops_an_infinite_cotangent_too(grad, name):
+    """√0 hands back infinity to what was not selected, here everything that depends on x."""
+    assert grad(lambda x: ab.sqrt(DROPPED[name](x)))(-1.0) == 0.0
 
 
 @pytest.mark.parametrize("way", [name for name in WAYS if name != "forward"])

@@ -16,7 +16,7 @@ import numpy as np
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import current_source, state
 from anabranch.core.dtype import FLOATS, is_floating
-from anabranch.core.entry import boundary, leaving
+from anabranch.core.entry import boundary
 from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Node, make_node
 from anabranch.core.op import NoGradient, Unsupported
@@ -95,16 +95,15 @@ class Tensor(Operators):
         return self._data
 
     @data.setter
+    @boundary
     def data(self, value: Any) -> None:
         if value is self._data:  # the end of `x.data -= step`, which changed it in place
             return
         array = as_array(value, self._data.dtype)
         if array.shape != self._data.shape:
-            raise leaving(
-                ShapeError(
-                    "shape-mismatch",
-                    f"data has shape {self._data.shape}, the new one {array.shape}",
-                )
+            raise ShapeError(
+                "shape-mismatch",
+                f"data has shape {self._data.shape}, the new one {array.shape}",
             )
         handing_out(self)
         self._data = array
@@ -120,21 +119,23 @@ class Tensor(Operators):
         return self._grad
 
     @grad.setter
+    @boundary
     def grad(self, value: Any) -> None:
         if value is not None:
+            self._require_floating()
             value = as_array(value, self._data.dtype)
             if value.shape != self._data.shape:
-                raise leaving(
-                    ShapeError(
-                        "shape-mismatch",
-                        f"the value has shape {self._data.shape}, the gradient {value.shape}",
-                    )
+                raise ShapeError(
+                    "shape-mismatch",
+                    f"the value has shape {self._data.shape}, the gradient {value.shape}",
                 )
         self._grad = value
         self._grad_is_shared = False
 
+    @boundary
     def zero_grad(self) -> None:
         """Set the gradient to zeros."""
+        self._require_floating()
         self._grad = np.zeros_like(self._data)
         self._grad_is_shared = False
 
@@ -149,29 +150,29 @@ class Tensor(Operators):
         return self._requires_grad
 
     @requires_grad.setter
+    @boundary
     def requires_grad(self, value: bool) -> None:
         if not self.is_leaf:
-            raise leaving(
-                ArgumentError(
-                    "not-a-leaf",
-                    "whether a computed tensor requires a gradient follows from its inputs",
-                    hint="x.detach() makes a tensor without history",
-                )
+            raise ArgumentError(
+                "not-a-leaf",
+                "whether a computed tensor requires a gradient follows from its inputs",
+                hint="x.detach() makes a tensor without history",
             )
-        if value and not is_floating(self._data.dtype):
-            raise leaving(
-                DTypeError(
-                    "integer-gradient",
-                    f"a tensor of {aval_of(self._data)} cannot require a gradient;"
-                    " only floats have tangents",
-                    hint="ab.tensor(data, dtype=ab.float64, requires_grad=True)",
-                )
-            )
+        if value:
+            self._require_floating()
         if value != self._requires_grad:
             self._requires_grad = self._tracked = bool(value)
             # A parameter's node is no constant's; graphs built before keep theirs.
             with contextlib.suppress(AttributeError):
                 del self.node
+
+    def _require_floating(self) -> None:
+        if not is_floating(self._data.dtype):
+            raise DTypeError(
+                "integer-gradient",
+                f"a tensor of {aval_of(self._data)} has no gradient; only floats have tangents",
+                hint="ab.tensor(data, dtype=ab.float64, requires_grad=True)",
+            )
 
     # How it came about
 
@@ -278,14 +279,13 @@ class Tensor(Operators):
         """The value of a one-element tensor as a Python number."""
         return self._data.item()
 
+    @boundary
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self._tracked and state.recording:
-            raise leaving(
-                TraceError(
-                    "recorded-value",
-                    "NumPy needs an array, but this tensor is recorded and would lose its history",
-                    hint="x.data is the array; ab has functions of NumPy's names",
-                )
+            raise TraceError(
+                "recorded-value",
+                "NumPy needs an array, but this tensor is recorded and would lose its history",
+                hint="x.data is the array; ab has functions of NumPy's names",
             )
         return np.array(self._data, dtype)
 

@@ -160,8 +160,12 @@ def _outputs(graph: TraceGraph, values: Sequence[Any]) -> list[int | Static]:
         if isinstance(value, Edge | np.ndarray | Tensor):
             edges.append(value if isinstance(value, Edge) else graph.capture(value))
             places.append(len(edges) - 1)
-        else:
+        elif isinstance(value, str | bytes | np.generic) or type(value) in NUMBERS:
             places.append(Static(value))
+        else:
+            # A set, a generator or an object could carry nodes out of their trace unseen.
+            kind = type(value).__name__
+            raise ArgumentError("bad-result", f"a compiled function cannot return a {kind}")
     if edges:
         graph.set_outputs(edges)
     return places

@@ -69,9 +69,11 @@ def test_only_floats_have_tangents() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["O", "U3", "M8[s]", "i4,f4", np.longdouble], ids=str)
-def test_foreign_dtypes_are_refused_by_name(dtype: object) -> None:
-    kind = np.dtype(dtype)
+@pytest.mark.parametrize(
+    ("dtype", "name"),
+    [("O", "object"), ("U3", "strings"), ("M8[s]", "dates"), ("i4,f4", "void"), ("g", "float128")],
+)
+def test_foreign_dtypes_are_refused_by_name(dtype: str, name: str) -> None:
     with pytest.raises(ab.errors.DTypeError, match="unsupported-dtype") as caught:
-        checked(kind)
-    assert kind.name in caught.value.sentence
+        checked(np.dtype(dtype))
+    assert name in caught.value.sentence

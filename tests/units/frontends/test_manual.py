@@ -318,6 +318,15 @@ def test_by_hand_derivatives_of_any_order() -> None:
     ab.check(g)
 
 
+@pytest.mark.proves("S0-27")
+def test_no_rule_is_called_for_nodes_behind_a_stop(spy) -> None:
+    g, x, _ = demo()
+    z = spy(ab.stop_gradient(x) * 2.0, 3.0) + spy((x > 0.0).astype(float), 3.0) + x
+    (dx,) = ab.gradients(z, [x])
+    assert spy.rules == []
+    assert float(g.compile(dx)(1.0, 2.0)) == 1.0
+
+
 def test_gradients_of_nodes_say_what_is_missing() -> None:
     g, x, y = demo()
     z = ab.exp(x)
