@@ -125,8 +125,8 @@ class Op:
     def gradient(self, slot: int) -> Slot:
         """The rule that sends a cotangent to this input: a partial, a vjp, or why there is none."""
         rules = self._rules
-        if not isinstance(rules, tuple):
-            return rules
+        if type(rules) is not tuple:
+            return rules  # type: ignore[return-value]
         return rules[slot] if slot < len(rules) else Unsupported("its record has too few rules")
 
     @property

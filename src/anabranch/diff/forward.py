@@ -17,7 +17,7 @@ from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.replay import replay
 from anabranch.diff.region import Key, Step, ancestors, dependents, key_of, node_steps
 from anabranch.diff.reverse import Observer, reverse, zeros_like
-from anabranch.diff.rules import fitted, missing_rule, partial_value, scaled
+from anabranch.diff.rules import fitted, meeting, missing_rule, partial_value, scaled
 
 
 def forward(
@@ -68,7 +68,7 @@ def pushed_forward(node: Node, slot: int, t: Any, y: Any, xs: tuple[Any, ...]) -
     if isinstance(rule, Unsupported):
         raise missing_rule(node, slot, rule)
     if op.partials is not None:
-        return scaled(t, partial_value(rule, y, xs, node), op.selects)
+        return scaled(t, partial_value(rule, y, xs, node), op.selects, meeting(y))
     return _transposed(node, slot, t, y, xs)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from anabranch.core.bind import state
 from anabranch.core.node import Literal, Node
 from anabranch.diff.region import Key, Step, key_of
-from anabranch.diff.rules import pulled_back
+from anabranch.diff.rules import meeting, pulled_back
 from anabranch.ops.layout import broadcast_to
 
 Observer = Callable[[Node, int, Any], object]
@@ -36,6 +36,7 @@ def reverse(
     A key that is missing at the end is a structural zero: no path led there.
     """
     before = state.origin
+    meet = meeting(steps[-1].y if steps else None)
     try:
         for node, y, xs in reversed(steps):
             ct = cts.get(node.id) if len(node.avals) == 1 else _all_cts(node, y, cts)
@@ -51,7 +52,7 @@ def reverse(
                 if len(source.avals) > 1 and not source.avals[edge.index].is_floating:
                     continue
                 state.origin = (node, slot)
-                part = pulled_back(node, slot, ct, y, xs, common)
+                part = pulled_back(node, slot, ct, y, xs, common, meet)
                 if part is None:
                     continue
                 if observer is not None:

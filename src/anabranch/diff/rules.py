@@ -7,6 +7,8 @@ branch that was masked out (cotangent exactly 0) cannot poison what it does not 
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,24 @@ from anabranch.errors import InternalError, NoGradientError
 from anabranch.ops.layout import broadcast_to, sum_to
 from anabranch.ops.select import absorb, where
 
+Meet = Callable[[Any, Any], Any]
 
-def scaled(ct: Any, partial: Any, selects: bool) -> Any:
+
+def meeting(y: Any) -> Meet:
+    """How a cotangent and a partial meet in a walk over values like `y`."""
+    if not options().absorb_zero:
+        return operator.mul
+    # With arrays in hand, the reference itself: no way through the front ends.
+    return absorb.ref if isinstance(y, ARRAYS) else _absorb
+
+
+def _absorb(ct: Any, partial: Any) -> Any:
+    if isinstance(ct, np.generic) and ct == 1:
+        return partial  # the start of a walk over nodes: nothing to multiply
+    return absorb(ct, partial)
+
+
+def scaled(ct: Any, partial: Any, selects: bool, meet: Meet) -> Any:
     """Cotangent (or tangent) times partial derivative."""
     kind = type(partial)
     if kind in NUMBERS:
@@ -34,15 +52,7 @@ def scaled(ct: Any, partial: Any, selects: bool) -> Any:
             return ct * partial
     elif partial.dtype.kind == "b":
         return where(partial, ct, 0.0)
-    if selects:
-        return absorb(partial, ct)
-    if not options().absorb_zero:
-        return ct * partial
-    if isinstance(ct, np.generic) and ct == 1 and not isinstance(partial, ARRAYS):
-        return partial  # the start of a walk over nodes: nothing to multiply
-    # Arrays in hand: the reference itself, without the way through the front ends.
-    plain = isinstance(ct, ARRAYS) and isinstance(partial, ARRAYS)
-    return absorb.ref(ct, partial) if plain else absorb(ct, partial)
+    return absorb(partial, ct) if selects else meet(ct, partial)
 
 
 def partial_value(rule: Any, y: Any, xs: tuple[Any, ...], node: Node) -> Any:
@@ -50,7 +60,9 @@ def partial_value(rule: Any, y: Any, xs: tuple[Any, ...], node: Node) -> Any:
     return rule(y, *xs, **node.attrs) if callable(rule) else rule
 
 
-def pulled_back(node: Node, slot: int, ct: Any, y: Any, xs: tuple[Any, ...], common: Any) -> Any:
+def pulled_back(
+    node: Node, slot: int, ct: Any, y: Any, xs: tuple[Any, ...], common: Any, meet: Meet
+) -> Any:
     """The contribution of this node's cotangent to its input `slot`; None for no path."""
     op = node.op
     rule = op.gradient(slot)
@@ -60,7 +72,7 @@ def pulled_back(node: Node, slot: int, ct: Any, y: Any, xs: tuple[Any, ...], com
         raise missing_rule(node, slot, rule)
     x = xs[slot]
     if op.partials is not None:
-        part = scaled(ct, partial_value(rule, y, xs, node), op.selects)
+        part = scaled(ct, partial_value(rule, y, xs, node), op.selects, meet)
     elif op.common is not None:
         part = rule(ct, y, *xs, common=common, **node.attrs)
     else:

@@ -25,7 +25,7 @@ class ForwardOrder(Sequence[Any]):
     """Tensors in the order in which they were computed."""
 
     def __init__(self, tensors: Sequence[Any]) -> None:
-        self._tensors = tuple(tensors)
+        self._tensors = tensors
 
     def __getitem__(self, index: Any) -> Any:
         return self._tensors[index]
@@ -132,4 +132,4 @@ def backward(
         for edge in order.values():
             if not edge.is_leaf:
                 object.__setattr__(edge.node, "inputs", Freed(edge.node))
-    return ForwardOrder(list(order.values()))
+    return ForwardOrder(tuple(order.values()))

@@ -288,6 +288,7 @@ one_hot: Op = Op(
             [1, 0], value=[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]], classes=3, dtype=np.dtype(np.float64)
         ),
         sample(integers(2, 2, below=3), classes=3, dtype=np.dtype(np.float32)),
+        sample(integers(below=3), classes=3, dtype=np.dtype(np.float64)),
         sample(integers(0, below=1), classes=1, dtype=np.dtype(np.bool_)),
     ),
     doc="A last axis of length `num_classes` that is 1 at each label and 0 elsewhere.",

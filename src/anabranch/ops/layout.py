@@ -40,6 +40,7 @@ broadcast_to: Op = Op(
         sample(normal(), shape=(2, 3)),
         sample(normal(3, 1), shape=(2, 3, 4)),
         sample(normal(1), shape=(0,)),
+        sample(normal(0, 1), shape=(2, 0, 3)),
         sample(normal(1), shape=(1,)),
     ),
     doc="The value repeated along new axes and axes of length 1, to a given shape.",

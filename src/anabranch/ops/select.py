@@ -21,29 +21,24 @@ from anabranch.errors import DTypeError
 inf, nan = math.inf, math.nan
 
 
-def _absorb(ct: Any, p: Any) -> Any:
+def _unpoisoned(product: Any, is_zero: Any) -> Any:
+    """The product, with the NaN that a zero made of infinity or NaN put back to 0."""
     # Only 0 times inf or NaN can differ from the plain product, and that is a NaN.
-    product = ct * p
     if product.ndim == 0 and product == product:  # noqa: PLR0124  # quicker than np.isnan
         return product
     poisoned = np.isnan(product)
     if not poisoned.any():
         return product
-    return settled(np.where(poisoned & np.equal(ct, 0), product.dtype.type(0), product))
+    return settled(np.where(poisoned & is_zero(), product.dtype.type(0), product))
 
 
 absorb: Op = elementwise(
     "absorb",
-    _absorb,
-    # Bilinear, but for the rule that an exact zero in the first operand wins.
-    vjp=(
-        lambda ct, y, a, p: absorb(ct, p),
-        lambda ct, y, a, p: absorb(a, ct),
-    ),
-    jvp=(
-        lambda t, y, a, p: absorb(t, p),
-        lambda t, y, a, p: absorb(a, t),
-    ),
+    lambda ct, p: _unpoisoned(ct * p, lambda: np.equal(ct, 0)),
+    # Bilinear. The second slot's own derivative is the first operand, in which a zero wins; but
+    # what comes from above may be a masked zero too.
+    vjp=(lambda ct, y, a, p: absorb(ct, p), lambda ct, y, a, p: absorb_either(ct, a)),
+    jvp=(lambda t, y, a, p: absorb(t, p), lambda t, y, a, p: absorb_either(t, a)),
     samples=(
         at(2.0, 3.0, value=6.0, grads=(3.0, 2.0)),
         at(0.0, inf, value=0.0, kink=True),
@@ -52,6 +47,26 @@ absorb: Op = elementwise(
         at(inf, 0.0, value=nan, kink=True),
     ),
     doc="The product `x * y`, but 0 where x is exactly 0, even if y is infinite or NaN.",
+)
+
+absorb_either: Op = elementwise(
+    "absorb_either",
+    lambda x, y: _unpoisoned(x * y, lambda: np.equal(x, 0) | np.equal(y, 0)),
+    vjp=(
+        lambda ct, y, a, b: absorb_either(ct, b),
+        lambda ct, y, a, b: absorb_either(ct, a),
+    ),
+    jvp=(
+        lambda t, y, a, b: absorb_either(t, b),
+        lambda t, y, a, b: absorb_either(t, a),
+    ),
+    samples=(
+        at(2.0, 3.0, value=6.0, grads=(3.0, 2.0)),
+        at(0.0, inf, value=0.0, kink=True),
+        at(nan, 0.0, value=0.0, kink=True),
+        at(2.0, inf, value=inf, kink=True),
+    ),
+    doc="The product `x * y`, but 0 where x or y is exactly 0, whatever the other is.",
 )
 
 

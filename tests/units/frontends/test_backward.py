@@ -7,6 +7,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.core.registry import temporary_ops
+from anabranch.diff import reverse
 
 
 def leaves(*values: object) -> list[ab.Tensor]:
@@ -74,6 +75,11 @@ def test_a_gradient_of_zero_is_zero() -> None:
     x, y = leaves(0.0, -1.0)
     ((x * y + x) ** 2).backward()
     assert [x.grad.tolist(), y.grad.tolist()] == [0.0, 0.0]
+
+
+@pytest.mark.proves("S1-01")
+def test_the_engine_states_the_invariant_that_the_random_programs_check() -> None:
+    assert "every node that uses it has already delivered" in " ".join(reverse.__doc__.split())
 
 
 @pytest.mark.proves("S0-25", "S1-12")

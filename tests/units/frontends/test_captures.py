@@ -187,6 +187,24 @@ def test_a_change_in_place_is_seen_without_a_compile(case: Callable[[], Case]) -
     assert "1 compiles" in f.explain_compiles()
 
 
+class Odd:
+    """Attributes from a table, with the wrong error for those that it does not have."""
+
+    def __init__(self) -> None:
+        self.table = {"w": fresh()}
+
+    def __getattr__(self, name):
+        return self.__dict__["table"][name]
+
+
+def test_objects_with_attributes_of_their_own_making_do_no_harm() -> None:
+    odd = Odd()
+    f = ab.compile(lambda x: x * odd.w)
+    assert f(ONES).tolist() == [1.0, 2.0]
+    odd.table["w"] = np.array([3.0, 4.0])
+    assert f(ONES).tolist() == [3.0, 4.0]
+
+
 def test_an_attribute_of_a_static_argument_is_watched() -> None:
     f = ab.compile(lambda h, x: x * h.w, static=0)
     h = Holder()

@@ -232,6 +232,14 @@ def test_backward_through_a_compiled_call() -> None:
         assert not f(w, 3.0).requires_grad
 
 
+@pytest.mark.proves("S4-34")
+def test_a_recorded_call_computes_only_what_the_result_needs(spy) -> None:
+    f = ab.compile(lambda x: (spy(x, x), x * 2.0)[1])
+    w = ab.tensor(3.0, requires_grad=True)
+    f(w).backward()
+    assert (float(w.grad), spy.values) == (2.0, [])
+
+
 def test_a_compiled_function_inside_another_becomes_part_of_it() -> None:
     inner = ab.compile(lambda x: x * x)
     outer = ab.compile(lambda x: inner(x) + inner(x))

@@ -342,6 +342,14 @@ def test_gradients_of_nodes_say_what_is_missing() -> None:
     assert g.compile(with_ct)(0.0, 0.0, np.zeros(2)).tolist() == [2.0, 20.0]
 
 
+def test_the_tangent_of_a_linear_op_is_the_op_itself() -> None:
+    g = ab.Graph("demo")
+    a, b, t = (g.parameter(name, (2, 2), ab.float64) for name in "abt")
+    ab.jvp(lambda x: x @ b, (a,), (t,))
+    assert [node.op.name for node in g if node.kind == "op"] == ["identity", "matmul", "matmul"]
+    assert g.nodes[-1].inputs == (t, b)
+
+
 def test_a_derivative_by_the_value_itself_is_a_node_too() -> None:
     g, x, _ = demo()
     (one,) = ab.gradients(x, [x])

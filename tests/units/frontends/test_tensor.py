@@ -171,6 +171,9 @@ def test_a_result_requires_a_gradient_if_an_operand_does() -> None:
     assert not (c * c).requires_grad
     assert not (x > c).requires_grad
     assert not ab.stop_gradient(x).requires_grad
+    assert not (ab.stop_gradient(x) * 2.0).requires_grad
+    assert not ((x > c).astype(float) * c).requires_grad
+    assert (ab.stop_gradient(x) * x).requires_grad
     assert not x.astype(ab.int64).requires_grad
     assert not x.detach().requires_grad
 

@@ -1,0 +1,56 @@
+"""The public namespace: gathered from the records, documented, and in step with the operators."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import anabranch as ab
+from anabranch.core import operators
+from anabranch.core.registry import functions, registered_ops
+
+PUBLIC = sorted(name for name in vars(ab) if not name.startswith("_"))
+SUBPACKAGES = {
+    path.stem for path in Path(ab.__file__).parent.iterdir() if path.suffix in ("", ".py")
+}
+
+
+def test_every_op_and_composed_function_is_public_under_its_own_name() -> None:
+    for op in registered_ops():
+        if op.arity != 0:
+            function = getattr(ab, op.name)
+            assert (function.__name__, function.__doc__) == (op.name, op.doc)
+    assert set(functions()) <= set(PUBLIC)
+
+
+@pytest.mark.parametrize("name", [n for n in PUBLIC if callable(getattr(ab, n))])
+def test_every_public_name_says_what_it_is(name: str) -> None:
+    assert inspect.getdoc(getattr(ab, name))
+
+
+@pytest.mark.proves("S0-42")
+def test_the_source_of_every_rule_can_be_read() -> None:
+    for op in registered_ops():
+        for rule in (op.aval, op.ref, *(r for r in map(op.gradient, range(op.inputs)))):
+            if callable(rule) and getattr(rule, "__module__", "").startswith("anabranch"):
+                assert inspect.getsource(rule)
+
+
+def test_operators_name_functions_that_exist() -> None:
+    tree = ast.parse(Path(operators.__file__).read_text(encoding="utf-8"))
+    named = {
+        call.args[0].value
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id in ("_binary", "_reflected", "_call")
+        and isinstance(call.args[0], ast.Constant)
+    }
+    assert len(named) > 15
+    assert named <= set(functions())
+
+
+def test_type_checkers_see_no_private_helper_among_the_public_names() -> None:
+    shown = {n for n in PUBLIC if inspect.ismodule(getattr(ab, n))}
+    assert shown <= SUBPACKAGES
