@@ -7,6 +7,7 @@ the code names, attributes, items. A guard walks the path again at each call.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections import deque
@@ -70,8 +71,8 @@ def _extent_guard(place: Reach) -> Guard:
 def _now(reach: Reach) -> Any:
     try:
         return reach.read()
-    except (LookupError, AttributeError, ValueError, TypeError):
-        return None  # the path is gone
+    except Exception:  # the path is gone, or an object on it answers in its own way
+        return None
 
 
 def _extent(container: Any) -> Any:
@@ -115,8 +116,7 @@ def baked_numbers(function: Any) -> dict[str, Any]:
 
 
 def _is_library_function(value: Any) -> bool:
-    code = getattr(value, "__code__", None)
-    return code is not None and is_library_file(code.co_filename)
+    return isinstance(value, types.FunctionType) and is_library_file(value.__code__.co_filename)
 
 
 def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
@@ -145,11 +145,13 @@ def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
 
 
 def _attribute_names(value: Any) -> Iterator[str]:
-    yield from list(getattr(value, "__dict__", ()))
+    # Foreign classes may answer any name, or raise anything: only what is stored is looked at.
+    with contextlib.suppress(Exception):
+        yield from list(object.__getattribute__(value, "__dict__"))
     for cls in type(value).__mro__:
         slots = cls.__dict__.get("__slots__", ())
         names = [slots] if isinstance(slots, str) else slots
-        yield from (name for name in names if hasattr(value, name))
+        yield from names
 
 
 def _function_names(reach: Reach) -> Iterator[Reach]:
@@ -185,5 +187,7 @@ def _item(parent: Reach, key: Any) -> Reach:
 
 def _attribute(parent: Reach, name: str, label: str | None = None) -> Reach:
     shown = f"{parent.label}.{name}" if label is None else label
-    value = getattr(parent.value, name, None)
+    value = None
+    with contextlib.suppress(Exception):
+        value = getattr(parent.value, name)
     return Reach(shown, value, parent, lambda owner: getattr(owner, name))

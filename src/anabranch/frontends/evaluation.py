@@ -112,7 +112,7 @@ class Evaluation:
 
     def pull(self, outputs: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         """The cotangents of the aliases for these of the outputs; None is a structural zero."""
-        self._admit(cts)
+        cts = self._admitted(cts)
         start: dict[Any, Any] = {}
         for edge, ct in zip(outputs, cts, strict=True):
             if is_recorded(edge) and ct is not None:
@@ -124,19 +124,22 @@ class Evaluation:
 
     def push(self, outputs: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """The tangents of the outputs for these of the aliases; None is a structural zero."""
-        self._admit(ts)
+        ts = self._admitted(ts)
         start = {key_of(a): t for a, t in zip(self.aliases, ts, strict=True) if t is not None}
         steps, _ = self._steps(outputs)
         given = set(start)
         found = self._walk(lambda: forward([s for s in steps if s.node.id not in given], start))
         return [found.get(key_of(edge)) if is_recorded(edge) else None for edge in outputs]
 
-    def _admit(self, given: Sequence[Any]) -> None:
+    def _admitted(self, given: Sequence[Any]) -> Sequence[Any]:
         """Cotangents and tangents may be tensors too, with a history that must go on."""
         tensors = [value for value in given if type(value) is Tensor]
         self.gives_tensors = self.gives_tensors or bool(tensors)
         tracked = any(value.is_tracked for value in tensors)
         self.is_recorded = self.is_recorded or (state.recording and tracked)
+        if self.is_symbolic or self.is_recorded:
+            return given
+        return [value.value if type(value) is Tensor else value for value in given]
 
     def _steps(self, outputs: Sequence[Any]) -> tuple[list[Step], set[int]]:
         region = ancestors([e for e in outputs if is_recorded(e)])

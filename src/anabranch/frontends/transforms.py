@@ -236,7 +236,7 @@ def gradients(
         state.recording = record
         try:
             with np.errstate(all="ignore"):
-                start = {key_of(z): ct if isinstance(ct, Tensor) else engine.seed(z, ct)}
+                start = {key_of(z): ct if record and isinstance(ct, Tensor) else engine.seed(z, ct)}
                 found = reverse(engine.steps(region.values(), within, record), start, within)
         finally:
             state.recording = before

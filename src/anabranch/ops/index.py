@@ -128,6 +128,7 @@ slice_: Op = Op(
         sample([1.0, 2.0, 3.0], value=[3.0, 1.0], grads=([1.0, 0.0, 1.0],), index=((2, None, -2),)),
         sample(normal(3, 4), index=((0, 3, 2), 1)),
         sample(normal(3, 4), index=((1, 1, 1), (0, 4, 1))),
+        sample(normal(0, 3), index=((0, 0, 1), 2)),
         sample(normal(), index=()),
     ),
     doc="Elements by an integer or slice for each axis, as in `x[1:, 0]`.",
@@ -151,6 +152,7 @@ unslice: Op = Op(
         sample(2.0, value=[0.0, 2.0, 0.0], grads=(1.0,), shape=(3,), index=(1,)),
         sample(normal(2), shape=(3, 4), index=((0, 3, 2), 1)),
         sample(normal(0, 4), shape=(3, 4), index=((1, 1, 1), (0, 4, 1))),
+        sample(normal(), shape=(2,), index=(1,)),
     ),
     doc="Zeros of a given shape with x at the places that `index` selects: the adjoint of slice.",
 )
