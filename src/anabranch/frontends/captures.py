@@ -39,6 +39,16 @@ class Reach:
         return self.value if self.parent is None else self.step(self.parent.read())
 
     @property
+    def is_named_function(self) -> bool:
+        """Whether this is a function of the user's that another one calls by its name."""
+        return (
+            isinstance(self.value, types.FunctionType)
+            and self.parent is not None
+            and isinstance(self.parent.value, types.FunctionType)
+            and not (_is_library_function(self.value) or _is_library_function(self.parent.value))
+        )
+
+    @property
     def path(self) -> Iterator[Reach]:
         """This place and those that lead to it."""
         place: Reach | None = self
@@ -57,8 +67,9 @@ class Guard:
 
 def guards(reach: Reach) -> list[Guard]:
     """Guards for a captured value: it is still the same, and its containers have not grown."""
-    found = [Guard(f"{reach.label} was bound to another array", lambda: _now(reach) is reach.value)]
-    return found + [
+    kind = "array" if hasattr(reach.value, "dtype") else "function"
+    same = Guard(f"{reach.label} was bound to another {kind}", lambda: _now(reach) is reach.value)
+    return [same] + [
         _extent_guard(place) for place in reach.path if isinstance(place.value, dict | list | tuple)
     ]
 

@@ -189,16 +189,16 @@ def _settle_captures(
     fixed = {node.id: value for node, value, h in zip(nodes, values, held, strict=True) if not h}
     trace.captured = [value for value, h in zip(values, held, strict=True) if h]
     wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
-    if wanted:
-        watched: set[int] = set()
-        for reach in reachable(function, *statics):
-            node = wanted.get(id(reach.value))
-            if node is not None:
-                trace.guards += guards(reach)
-                watched.add(id(reach.value))
-                if str(node.name).startswith("captured "):
-                    node.name = _free_name(graph, reach.label)
-        _warn_of_unwatched(trace, {k: node for k, node in wanted.items() if k not in watched})
+    watched: set[int] = set()
+    for reach in reachable(function, *statics):
+        node = wanted.get(id(reach.value))
+        if node is not None:
+            watched.add(id(reach.value))
+            if str(node.name).startswith("captured "):
+                node.name = _free_name(graph, reach.label)
+        if node is not None or reach.is_named_function:
+            trace.guards += guards(reach)
+    _warn_of_unwatched(trace, {k: node for k, node in wanted.items() if k not in watched})
     trace.constants = [
         f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
     ] + _scalar_constants(graph)

@@ -17,7 +17,7 @@ from anabranch.core.dtype import is_floating
 from anabranch.core.op import NoGradient, Op, elementwise
 from anabranch.core.sample import POSITIVE, SIGNED, at, sample
 from anabranch.core.values import as_dtype, owned, settled
-from anabranch.errors import DTypeError
+from anabranch.errors import DomainError, DTypeError
 from anabranch.ops.select import equal, greater, where
 
 inf, nan = math.inf, math.nan
@@ -217,9 +217,20 @@ def _whole(y: float) -> int | None:
     return int(y) if math.isfinite(y) else None
 
 
+def _power_ref(x: Any, y: Any) -> Any:
+    kinds = np.asarray(x).dtype.kind + np.asarray(y).dtype.kind
+    if set(kinds) <= set("biu") and np.any(np.less(y, 0)):
+        raise DomainError(
+            "negative-integer-power",
+            "integers to a negative power are not integers",
+            hint="x.astype(float) ** y",
+        )
+    return np.power(x, y)
+
+
 power: Op = elementwise(
     "power",
-    _numeric(np.power),
+    _numeric(_power_ref),
     partials=(
         lambda y, a, b: where(equal(b, 0), 0.0, b * power(a, where(equal(b, 0), 1.0, b - 1))),
         # At a = 0 the limit of a**b * log(a) is 0 for b > 0; log(0) itself never enters.

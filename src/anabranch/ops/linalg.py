@@ -70,10 +70,17 @@ def _matmul_vjp_y(ct: Any, y: Any, a: Any, b: Any) -> Any:
     return reshaped(sum_to(matmul(_swapped(full_a), full_ct), shape_of(full_b)), shape_of(b))
 
 
+def _matmul_ref(x: Any, y: Any) -> Any:
+    product = np.matmul(x, y)
+    if x.dtype == y.dtype != product.dtype:  # bfloat16, which NumPy sums in float32
+        return product.astype(x.dtype)
+    return product
+
+
 matmul: Op = Op(
     "matmul",
     aval=_matmul_aval,
-    ref=np.matmul,
+    ref=_matmul_ref,
     vjp=(_matmul_vjp_x, _matmul_vjp_y),
     linear=(0, 1),
     samples=(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.aval import Aval, aval
+from anabranch.core.aval import Aval, aval, aval_of
 from anabranch.core.dtype import promote
 from anabranch.core.op import NO_GRADIENT, Op, broadcast_shapes, elementwise
 from anabranch.core.sample import at, sample
@@ -170,6 +170,10 @@ def _where_aval(condition: Aval, x: Aval, y: Aval) -> Aval:
 def _where(condition: Any, x: Any, y: Any) -> Any:
     condition = np.asarray(condition)
     _require_mask(condition)
+    if "V" in (np.asarray(x).dtype.kind, np.asarray(y).dtype.kind):
+        # NumPy's where knows nothing of bfloat16 among other dtypes; its addition does.
+        dtype, _ = promote((kind.dtype, kind.weak) for kind in (aval_of(x), aval_of(y)))
+        x, y = np.asarray(x).astype(dtype), np.asarray(y).astype(dtype)
     return settled(np.where(condition, x, y))
 
 

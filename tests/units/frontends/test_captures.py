@@ -320,3 +320,15 @@ def test_an_argument_that_is_also_captured() -> None:
     f = ab.compile(lambda x: x * w)
     assert f(w).tolist() == [1.0, 4.0]
     assert f(ONES).tolist() == [1.0, 2.0]
+
+
+def bend(x):
+    return x * x
+
+
+def test_a_function_bound_anew_is_noticed(monkeypatch) -> None:
+    f = ab.compile(lambda x: bend(x) + 1.0)
+    assert f(3.0) == 10.0
+    monkeypatch.setitem(globals(), "bend", ab.exp)
+    assert f(0.0) == 2.0
+    assert "bend was bound to another function" in f.explain_compiles()
