@@ -7,7 +7,12 @@ from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.registry import registered_ops
 from anabranch.testing.cases import cases
 from anabranch.testing.conformance import CHECKS
-from anabranch.testing.derivatives import reverse_agrees, swapped
+from anabranch.testing.derivatives import (
+    forward_agrees,
+    reverse_agrees,
+    second_order_agrees,
+    swapped,
+)
 
 OPS = [op for op in registered_ops() if op not in LEAVES]
 
@@ -24,6 +29,13 @@ def smooth_slots(op):
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_op(op, check):
     CHECKS[check](op)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", [reverse_agrees, forward_agrees, second_order_agrees])
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_op_at_many_points(op, check):
+    check(op, draws=60)
 
 
 @pytest.mark.proves("S0-53")

@@ -146,10 +146,10 @@ def describe(position: int, value: Any) -> str:
     return f"{name or f'operand {position}'}: {aval_of(value)}   {role}"
 
 
-def current_source() -> RawSource | None:
+def current_source(skip: int = 1) -> RawSource | None:
     """The line a new node belongs to: of the node that is differentiated or replayed, if any."""
     origin = state.origin
-    return (state.line or capture()) if origin is None else origin[0].raw_source
+    return (state.line or capture(skip)) if origin is None else origin[0].raw_source
 
 
 @contextmanager

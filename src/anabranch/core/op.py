@@ -48,7 +48,7 @@ def UNSUPPORTED(reason: str) -> Unsupported:  # noqa: N802  # reads as a constan
 
 
 _NOT_WRITTEN: Final = Unsupported("no such rule is written yet")
-Slot = Rule | NoGradient | Unsupported
+Slot = Rule | NoGradient | Unsupported | float  # a number stands for a constant partial
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +122,11 @@ class Op:
                 self.name, functools.partial(bind, self) if self.call is None else self.call
             )
 
-    def gradient(self, slot: int) -> Slot:
+    def gradient(self, slot: int) -> Any:
         """The rule that sends a cotangent to this input: a partial, a vjp, or why there is none."""
         rules = self._rules
         if type(rules) is not tuple:
-            return rules  # type: ignore[return-value]
+            return rules
         return rules[slot] if slot < len(rules) else Unsupported("its record has too few rules")
 
     @property

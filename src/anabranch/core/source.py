@@ -32,9 +32,12 @@ _is_library = _LibraryFiles()
 _make = tuple.__new__
 
 
-def capture() -> RawSource | None:
-    """The innermost running line that is not the library's own; None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
+def capture(skip: int = 1) -> RawSource | None:
+    """The innermost running line that is not the library's own; None if there is none.
+
+    The first `skip` frames, this one counted, are the library's for sure.
+    """
+    frame: FrameType | None = sys._getframe(skip)
     while frame is not None:
         code = frame.f_code
         if not _is_library[code.co_filename]:

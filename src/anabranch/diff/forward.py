@@ -98,7 +98,7 @@ def _transposed(node: Node, slot: int, t: Any, y: Any, xs: tuple[Any, ...]) -> A
             if node.op.common is None
             else {"common": node.op.common(ct, out, *inputs, **node.attrs)}
         )
-        rule: Any = node.op.gradient(slot)
+        rule = node.op.gradient(slot)
         v = rule(ct, out, *inputs, **extra, **node.attrs)
         region = ancestors([v])
         within = dependents(region.values(), cts)

@@ -28,7 +28,7 @@ def read_values(node: Node, slot: int, y: Any, xs: tuple[Any, ...]) -> tuple[set
         ys = [graph.parameter(f"y{i}", a.shape, a.dtype) for i, a in enumerate(node.avals)]
         cts = [graph.parameter(f"ct{i}", a.shape, a.dtype) for i, a in enumerate(node.avals)]
         out, ct = (tuple(ys), tuple(cts)) if several else (ys[0], cts[0])
-        rule: Any = node.op.gradient(slot)
+        rule = node.op.gradient(slot)
         if node.op.partials is not None:
             value = partial_value(rule, out, tuple(inputs), node)
         else:

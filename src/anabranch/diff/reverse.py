@@ -12,6 +12,7 @@ from typing import Any
 
 from anabranch.core.bind import state
 from anabranch.core.node import Literal, Node
+from anabranch.core.values import ARRAYS
 from anabranch.diff.region import Key, Step, key_of
 from anabranch.diff.rules import meeting, pulled_back
 from anabranch.ops.layout import broadcast_to
@@ -36,7 +37,9 @@ def reverse(
     A key that is missing at the end is a structural zero: no path led there.
     """
     before = state.origin
-    meet = meeting(steps[-1].y if steps else None)
+    y = steps[-1].y if steps else None
+    meet = meeting(y)
+    builds = not isinstance(y, ARRAYS)  # then what the rules make belongs to what they derive
     try:
         for node, y, xs in reversed(steps):
             ct = cts.get(node.id) if len(node.avals) == 1 else _all_cts(node, y, cts)
@@ -51,7 +54,8 @@ def reverse(
                     continue
                 if len(source.avals) > 1 and not source.avals[edge.index].is_floating:
                     continue
-                state.origin = (node, slot)
+                if builds:
+                    state.origin = (node, slot)
                 part = pulled_back(node, slot, ct, y, xs, common, meet)
                 if part is None:
                     continue

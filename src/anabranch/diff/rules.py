@@ -24,6 +24,7 @@ from anabranch.ops.layout import broadcast_to, sum_to
 from anabranch.ops.select import absorb, where
 
 Meet = Callable[[Any, Any], Any]
+_NO_RULE = (NoGradient, Unsupported)
 
 
 def meeting(y: Any) -> Meet:
@@ -66,17 +67,20 @@ def pulled_back(
     """The contribution of this node's cotangent to its input `slot`; None for no path."""
     op = node.op
     rule = op.gradient(slot)
-    if isinstance(rule, NoGradient):
-        return None
-    if isinstance(rule, Unsupported):
+    if isinstance(rule, _NO_RULE):
+        if isinstance(rule, NoGradient):
+            return None
         raise missing_rule(node, slot, rule)
     x = xs[slot]
     if op.partials is not None:
-        part = scaled(ct, partial_value(rule, y, xs, node), op.selects, meet)
+        partial = rule(y, *xs, **node.attrs) if callable(rule) else rule
+        part = scaled(ct, partial, op.selects, meet)
     elif op.common is not None:
         part = rule(ct, y, *xs, common=common, **node.attrs)
     else:
         part = rule(ct, y, *xs, **node.attrs)
+    if type(part) is type(x) and isinstance(x, np.generic):
+        return part  # scalars of one type agree in shape and dtype
     if part.shape != x.shape:
         if not op.elementwise:
             raise wrong_shape(node, slot, aval_of(x), aval_of(part))

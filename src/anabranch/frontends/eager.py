@@ -25,6 +25,10 @@ from anabranch.core.values import as_array, settled
 from anabranch.frontends.stale import used_again
 from anabranch.frontends.tensor import Tensor, make_tensor, next_id
 
+# How many frames of the library stand at least between a user's line and `capture`: itself,
+# current_source, _record, apply, bind. Skipping them unseen saves a good part of recording.
+_FRAMES = 5
+
 
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The eager side of `bind`: compute now, and record if an operand's history matters."""
@@ -32,7 +36,7 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     tracked = False
     for arg in args:
         if type(arg) is Tensor:
-            values.append(arg._data)
+            values.append(arg.value)
             tracked = tracked or arg._tracked
         else:
             values.append(arg if type(arg) in NUMBERS else operand(op, arg))
@@ -59,32 +63,27 @@ def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> A
         else:
             inputs.append(_constant(arg))
     smooth = smooth and not op.is_flat
-    outs = out if type(out) is tuple else (out,)
-    node = make_node(
-        op,
-        tuple(inputs),
-        attrs,
-        tuple([aval(one.shape, one.dtype) for one in outs]),
-        next_id(),
-        current_source(),
-        None,
-        None,
-        state.scope,
-        state.origin,
+    single = type(out) is not tuple
+    avals = (
+        (aval(out.shape, out.dtype),) if single else tuple([aval(y.shape, y.dtype) for y in out])
     )
-    if outs is not out:
-        made = make_tensor(out, node, requires_grad=smooth and out.dtype in FLOATS)
-        results: tuple[Tensor, ...] = (made,)
-    else:
-        results = tuple(
-            make_tensor(one, node, i, outs, smooth and one.dtype in FLOATS)
-            for i, one in enumerate(outs)
-        )
+    line = current_source(_FRAMES)
+    node = make_node(
+        op, tuple(inputs), attrs, avals, next_id(), line, None, None, state.scope, state.origin
+    )
+    versions = None
     if handed_out:
         versions = tuple([e.version if type(e) is Tensor else 0 for e in inputs])
-        for one in results:
-            one.input_versions = versions
-    return results if outs is out else made
+    if single:
+        made = make_tensor(out, node, requires_grad=smooth and out.dtype in FLOATS)
+        made.input_versions = versions
+        return made
+    results = tuple(
+        make_tensor(y, node, i, out, smooth and y.dtype in FLOATS) for i, y in enumerate(out)
+    )
+    for one in results:
+        one.input_versions = versions
+    return results
 
 
 def _constant(arg: Any) -> Any:
@@ -132,7 +131,7 @@ def asarray(data: Any, dtype: Any = None) -> Tensor:
         >>> ab.asarray([1, 2]).dtype
         dtype('int64')
     """
-    array = as_array(data._data if isinstance(data, Tensor) else data, dtype)
+    array = as_array(data.value if isinstance(data, Tensor) else data, dtype)
     return make_tensor(settled(array))
 
 

@@ -18,7 +18,7 @@ from anabranch.core.values import as_array
 from anabranch.diff.region import Key, Step, ancestors, key_of
 from anabranch.diff.reverse import Observer, reverse
 from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
-from anabranch.frontends.stale import check_step
+from anabranch.frontends.stale import check_step, was_handed_out
 
 
 class ForwardOrder(Sequence[Any]):
@@ -75,13 +75,14 @@ def steps(edges: Iterable[Any], within: set[int], recorded: bool) -> list[Step]:
         if node is seen or not node.inputs or node.id not in within:
             continue
         seen = node
-        check_step(edge, within)
+        if was_handed_out(edge):
+            check_step(edge, within)
         if recorded:
             xs = tuple([e.value if type(e) is Literal else e for e in node.inputs])
             result.append(Step(node, edge if len(node.avals) == 1 else edge.outputs, xs))
         else:
-            ys = edge.values
-            result.append(Step(node, ys if len(ys) > 1 else ys[0], input_values(node)))
+            y = edge.value if len(node.avals) == 1 else edge.values
+            result.append(Step(node, y, tuple([e.value for e in node.inputs])))
     return result
 
 
@@ -119,7 +120,7 @@ def backward(
             hint="ab.tensor(data, requires_grad=True)",
         )
     start = seed(tensor, ct)
-    order = {key: edge for key, edge in ancestors([tensor]).items() if edge.requires_grad}
+    order = _region(tensor)
     wanted = {edge.node.id for edge in order.values()}
     cts: dict[Key, Any] = {key_of(tensor): start}
     # Convention values of masked branches, like 0 times inf, are no news to the user.
@@ -133,3 +134,9 @@ def backward(
             if not edge.is_leaf:
                 object.__setattr__(edge.node, "inputs", Freed(edge.node))
     return ForwardOrder(tuple(order.values()))
+
+
+def _region(tensor: Any) -> dict[Key, Any]:
+    """The tensors that this one's gradient reaches, by key in forward order."""
+    found = ancestors([tensor])
+    return {key: edge for key, edge in found.items() if edge._requires_grad}

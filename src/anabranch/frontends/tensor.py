@@ -41,7 +41,6 @@ class Tensor(Operators):
 
     __slots__ = (
         "__weakref__",
-        "_data",
         "_grad",
         "_grad_is_shared",
         "_requires_grad",
@@ -53,8 +52,10 @@ class Tensor(Operators):
         "name",
         "node",
         "taken",
+        "value",
         "version",
     )
+    value: Any  # as it is stored, for reading only: an array or a NumPy scalar
     name: str | None
     node: Node  # the node that made this tensor; a leaf gets one at its first use
     # For `stale`: where data was handed out last, the bits that programs rely on, how often those
@@ -72,7 +73,7 @@ class Tensor(Operators):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        self._data: Any = float_value(data, dtype)
+        self.value = float_value(data, dtype)
         self.index = 0
         self._siblings: tuple[Any, ...] | None = None
         self._requires_grad = self._tracked = False
@@ -89,24 +90,24 @@ class Tensor(Operators):
     @property
     def data(self) -> Array:
         """The value as an array of its own; changing it in place changes the tensor."""
-        if type(self._data) is not np.ndarray:
-            self._data = np.array(self._data)
+        if type(self.value) is not np.ndarray:
+            self.value = np.array(self.value)
         handing_out(self)
-        return self._data
+        return self.value
 
     @data.setter
     @boundary
     def data(self, value: Any) -> None:
-        if value is self._data:  # the end of `x.data -= step`, which changed it in place
+        if value is self.value:  # the end of `x.data -= step`, which changed it in place
             return
-        array = as_array(value, self._data.dtype)
-        if array.shape != self._data.shape:
+        array = as_array(value, self.value.dtype)
+        if array.shape != self.value.shape:
             raise ShapeError(
                 "shape-mismatch",
-                f"data has shape {self._data.shape}, the new one {array.shape}",
+                f"data has shape {self.value.shape}, the new one {array.shape}",
             )
         handing_out(self)
-        self._data = array
+        self.value = array
 
     @property
     def grad(self) -> Array | None:
@@ -123,11 +124,11 @@ class Tensor(Operators):
     def grad(self, value: Any) -> None:
         if value is not None:
             self._require_floating()
-            value = as_array(value, self._data.dtype)
-            if value.shape != self._data.shape:
+            value = as_array(value, self.value.dtype)
+            if value.shape != self.value.shape:
                 raise ShapeError(
                     "shape-mismatch",
-                    f"the value has shape {self._data.shape}, the gradient {value.shape}",
+                    f"the value has shape {self.value.shape}, the gradient {value.shape}",
                 )
         self._grad = value
         self._grad_is_shared = False
@@ -136,7 +137,7 @@ class Tensor(Operators):
     def zero_grad(self) -> None:
         """Set the gradient to zeros."""
         self._require_floating()
-        self._grad = np.zeros_like(self._data)
+        self._grad = np.zeros_like(self.value)
         self._grad_is_shared = False
 
     def add_to_grad(self, ct: Any) -> None:
@@ -167,24 +168,19 @@ class Tensor(Operators):
                 del self.node
 
     def _require_floating(self) -> None:
-        if not is_floating(self._data.dtype):
+        if not is_floating(self.value.dtype):
             raise DTypeError(
                 "integer-gradient",
-                f"a tensor of {aval_of(self._data)} has no gradient; only floats have tangents",
+                f"a tensor of {aval_of(self.value)} has no gradient; only floats have tangents",
                 hint="ab.tensor(data, dtype=ab.float64, requires_grad=True)",
             )
 
     # How it came about
 
     @property
-    def value(self) -> Any:
-        """The value as it is stored, for reading only: an array or a NumPy scalar."""
-        return self._data
-
-    @property
     def values(self) -> tuple[Any, ...]:
         """The values of all outputs of the node that made this tensor."""
-        return self._siblings or (self._data,)
+        return self._siblings or (self.value,)
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
@@ -212,7 +208,7 @@ class Tensor(Operators):
 
     @property
     def aval(self) -> Aval:
-        return aval_of(self._data)
+        return aval_of(self.value)
 
     @property
     def is_leaf(self) -> bool:
@@ -245,7 +241,7 @@ class Tensor(Operators):
         rule = node.op.gradient(slot)
         if node.op.partials is None or isinstance(rule, NoGradient | Unsupported):
             return None
-        value = partial_value(rule, self._data, input_values(node), node)
+        value = partial_value(rule, self.value, input_values(node), node)
         return np.asarray(value).astype(self.dtype)
 
     @property
@@ -257,11 +253,11 @@ class Tensor(Operators):
 
     def detach(self) -> Tensor:
         """A copy without history, for running averages and the like."""
-        return make_tensor(np.array(self._data))
+        return make_tensor(np.array(self.value))
 
     def log(self, label: str) -> Tensor:
         """Print the value under this label now; on a graph node, at every run."""
-        print(f"{label} = {self._data}")
+        print(f"{label} = {self.value}")
         return self
 
     # Conversions
@@ -269,15 +265,15 @@ class Tensor(Operators):
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy, deep or pickled, is a leaf: history is shared by no two programs.
         requires_grad = self._requires_grad and self.is_leaf
-        return _rebuilt, (np.array(self._data), requires_grad, self.name, self.grad)
+        return _rebuilt, (np.array(self.value), requires_grad, self.name, self.grad)
 
     def numpy(self) -> Array:
         """A copy of the value."""
-        return np.array(self._data)
+        return np.array(self.value)
 
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
-        return self._data.item()
+        return self.value.item()
 
     @boundary
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -287,22 +283,22 @@ class Tensor(Operators):
                 "NumPy needs an array, but this tensor is recorded and would lose its history",
                 hint="x.data is the array; ab has functions of NumPy's names",
             )
-        return np.array(self._data, dtype)
+        return np.array(self.value, dtype)
 
     def __bool__(self) -> bool:
-        return bool(self._data)
+        return bool(self.value)
 
     def __float__(self) -> float:
-        return float(self._data)
+        return float(self.value)
 
     def __int__(self) -> int:
-        return int(self._data)
+        return int(self.value)
 
     def __index__(self) -> int:
-        return operator.index(self._data)
+        return operator.index(self.value)
 
     def __repr__(self) -> str:
-        parts = [np.array2string(np.asarray(self._data), separator=", ", prefix="tensor(")]
+        parts = [np.array2string(np.asarray(self.value), separator=", ", prefix="tensor(")]
         if not self.size and self.shape != (0,):
             parts.append(f"shape={self.shape}")
         if self.dtype != np.float64:
@@ -388,7 +384,7 @@ def make_tensor(
 ) -> Tensor:
     """A tensor around a value that nobody else will change."""
     tensor: Tensor = Tensor.__new__(Tensor)
-    tensor._data = value
+    tensor.value = value
     if node is not None:
         tensor.node = node
     tensor.index = index
@@ -410,7 +406,7 @@ def float_value(data: Any, dtype: Any = None) -> Any:
     if type(data) is float and dtype is None:
         return np.float64(data)
     if isinstance(data, Tensor):
-        data = data._data
+        data = data.value
     array = as_array(data, dtype)
     keeps = isinstance(data, np.ndarray | np.generic) and array.dtype.kind not in "iu"
     if dtype is None and not keeps and array.dtype.kind != "c":

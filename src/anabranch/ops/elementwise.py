@@ -39,7 +39,7 @@ absolute: Op = elementwise(
 add: Op = elementwise(
     "add",
     operator.add,
-    partials=(1, 1),  # type: ignore[arg-type]
+    partials=(1, 1),
     samples=(at(2.0, 3.0, value=5.0, grads=(1.0, 1.0)), at(inf, -inf, value=nan, kink=True)),
     doc="Sum of two values.",
 )
@@ -52,7 +52,7 @@ def _astype_aval(x: Aval, *, dtype: Any) -> Aval:
 astype: Op = elementwise(
     "astype",
     lambda x, *, dtype: settled(np.asarray(x).astype(dtype)),
-    partials=(1,),  # type: ignore[arg-type]
+    partials=(1,),
     aval=_astype_aval,
     call=lambda x, dtype: bind(astype, x, dtype=as_dtype(dtype)),
     attrs={"dtype": np.dtype(np.float64)},
@@ -113,7 +113,7 @@ def _itself(x: Any) -> Any:
 identity: Op = elementwise(
     "identity",
     _itself,
-    partials=(1,),  # type: ignore[arg-type]
+    partials=(1,),
     samples=(at(3.0, value=3.0, grads=1.0),),
     doc="The value itself, as a node of its own that derivatives can be taken with respect to.",
 )
@@ -199,7 +199,7 @@ multiply: Op = elementwise(
 negative: Op = elementwise(
     "negative",
     operator.neg,
-    partials=(-1,),  # type: ignore[arg-type]
+    partials=(-1,),
     result="arithmetic",
     samples=(at(3.0, value=-3.0, grads=-1.0), at(0.0, value=-0.0, grads=-1.0)),
     doc="The value with its sign changed.",
@@ -279,7 +279,7 @@ sigmoid: Op = elementwise(
 sign: Op = elementwise(
     "sign",
     np.sign,
-    partials=(False,),  # type: ignore[arg-type]
+    partials=(False,),
     result="arithmetic",
     samples=(
         at(-3.0, value=-1.0, grads=0.0),
@@ -334,7 +334,7 @@ stop_gradient: Op = elementwise(
 subtract: Op = elementwise(
     "subtract",
     operator.sub,
-    partials=(1, -1),  # type: ignore[arg-type]
+    partials=(1, -1),
     result="arithmetic",
     samples=(at(5.0, 3.0, value=2.0, grads=(1.0, -1.0)),),
     doc="Difference of two values.",

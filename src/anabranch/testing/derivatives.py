@@ -20,6 +20,7 @@ from anabranch.frontends.tensor import Tensor
 from anabranch.frontends.transforms import jvp
 from anabranch.ops.reduce import sum_
 from anabranch.testing.cases import (
+    DRAWS,
     Case,
     FaultError,
     cases,
@@ -45,9 +46,9 @@ def _atol(*values: Any) -> float:
     return 16 * unit(np.float64) * max(size, 1.0) / _H
 
 
-def reverse_agrees(op: Op) -> None:
+def reverse_agrees(op: Op, draws: int = DRAWS) -> None:
     """Cotangents against central differences, for every element of every input."""
-    for case in cases(op, kinks=False):
+    for case in cases(op, draws=draws, kinks=False):
         cts = cotangents(case, case.rng())
         if not cts:
             continue
@@ -72,9 +73,9 @@ def _difference_gradient(case: Case, slot: int, cts: tuple[Array, ...]) -> Array
     return gradient
 
 
-def forward_agrees(op: Op) -> None:
+def forward_agrees(op: Op, draws: int = DRAWS) -> None:
     """Tangents against central differences, for each input alone and for all together."""
-    for case in cases(op, kinks=False):
+    for case in cases(op, draws=draws, kinks=False):
         if not floating(reference(case)):
             continue
         rng = case.rng()
@@ -123,9 +124,9 @@ def _modes_agree(
         raise case.fault(f"forward and reverse mode differ by inputs {slots}", left, right)
 
 
-def second_order_agrees(op: Op) -> None:
+def second_order_agrees(op: Op, draws: int = DRAWS) -> None:
     """The derivative of the cotangents, forward over reverse, against their differences."""
-    for case in cases(op, kinks=False):
+    for case in cases(op, draws=draws, kinks=False):
         rng = case.rng()
         cts = cotangents(case, rng)
         slots = case.smooth
