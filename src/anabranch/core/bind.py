@@ -135,7 +135,17 @@ def located(error: E, args: Sequence[Any] = (), op: Op | None = None) -> E:
         error.details.setdefault("avals", tuple(map(aval_of, args)))
         if op is not None and not error.sentence.startswith(op.name):
             error.sentence = f"{op.name}: {error.sentence}"
+        error.sentence = _with_names(error.sentence, args)
+        error.hint = error.hint and _with_names(error.hint, args)
     return error
+
+
+def _with_names(text: str, args: Sequence[Any]) -> str:
+    """Rules speak of `{x}` and `{y}`; users read the names of their own values."""
+    for place, arg in zip(("x", "y"), args, strict=False):
+        name = getattr(arg, "described", (None,))[0]
+        text = text.replace(f"{{{place}}}", name if name and name.isidentifier() else place)
+    return text
 
 
 def describe(position: int, value: Any) -> str:

@@ -25,7 +25,8 @@ def _matmul_aval(x: Aval, y: Aval) -> Aval:
         where = "first" if y.ndim < 3 else "second to last"
         raise ShapeError(
             "shape-mismatch",
-            f"matmul needs x's last axis to equal y's {where}, got {x.shape[-1]} and {inner}",
+            f"matmul needs {{x}}'s last axis to equal {{y}}'s {where},"
+            f" got {x.shape[-1]} and {inner}",
             hint=_transposed_hint(x, y),
         )
     batch = broadcast_shapes(*(v.with_shape(v.shape[:-2]) for v in (x, y)))
@@ -36,9 +37,9 @@ def _matmul_aval(x: Aval, y: Aval) -> Aval:
 
 def _transposed_hint(x: Aval, y: Aval) -> str | None:
     if x.ndim == y.ndim == 2 and x.shape[1] == y.shape[1]:
-        return "x @ y.T fits"
+        return f"{{x}} @ {{y}}.T gives {x.with_shape((x.shape[0], y.shape[0]))}"
     if x.ndim == y.ndim == 2 and x.shape[0] == y.shape[0]:
-        return "x.T @ y fits"
+        return f"{{x}}.T @ {{y}} gives {x.with_shape((x.shape[1], y.shape[1]))}"
     return None
 
 
