@@ -6,10 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.bind import scope
+from anabranch.core.dtype import is_half
 from anabranch.core.registry import register_function
 from anabranch.errors import ShapeError
-from anabranch.ops.elementwise import absolute, exp, log, stop_gradient
+from anabranch.ops.elementwise import absolute, astype, exp, log, stop_gradient
 from anabranch.ops.index import one_hot
 from anabranch.ops.layout import permute, reshape
 from anabranch.ops.reduce import max_, sum_
@@ -61,7 +64,11 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     count = 1
     for one in axes_tuple(axis, len(shape_of(x))):
         count *= shape_of(x)[one]
-    return sum_(x, axis=axis, keepdims=keepdims) / count
+    dtype = getattr(x, "dtype", None)
+    if dtype is None or not is_half(dtype):
+        return sum_(x, axis=axis, keepdims=keepdims) / count
+    # The sum of many halves can be too large for a half when their mean is not.
+    return astype(sum_(astype(x, np.float32), axis=axis, keepdims=keepdims) / count, dtype)
 
 
 @composed

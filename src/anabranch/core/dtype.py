@@ -83,6 +83,11 @@ def is_floating(dtype: DType | None) -> bool:
     return dtype in FLOATS
 
 
+def is_half(dtype: DType) -> bool:
+    """Whether this is a 16-bit float: sums and counts of such values are made in float32."""
+    return dtype in FLOATS and dtype.itemsize == 2
+
+
 def promote(types: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
     """NumPy 2 promotion of (dtype, weak) pairs; the result is weak only if all of them are."""
     pairs = list(types)

@@ -8,8 +8,10 @@ import numpy as np
 
 from anabranch.core.aval import Aval
 from anabranch.core.bind import bind
+from anabranch.core.dtype import is_half
 from anabranch.core.op import Op
 from anabranch.core.sample import normal, sample
+from anabranch.core.values import settled
 from anabranch.errors import ShapeError
 from anabranch.ops.layout import broadcast_to, reshaped
 from anabranch.ops.rules import axes_tuple, kept, reduced, shape_of
@@ -28,10 +30,16 @@ def _sum_aval(x: Aval, *, axes: tuple[int, ...], keepdims: bool) -> Aval:
     return x.with_shape(reduced(x.shape, axes, keepdims)).with_dtype(dtype)
 
 
+def _sum_ref(x: Any, *, axes: tuple[int, ...], keepdims: bool) -> Any:
+    wide = np.float32 if is_half(x.dtype) else None
+    total = np.sum(x, axis=axes, keepdims=keepdims, dtype=wide)
+    return total if wide is None else settled(np.asarray(total).astype(x.dtype))
+
+
 sum_: Op = Op(
     "sum",
     aval=_sum_aval,
-    ref=lambda x, *, axes, keepdims: np.sum(x, axis=axes, keepdims=keepdims),
+    ref=_sum_ref,
     vjp=(lambda ct, y, x, *, axes, keepdims: _spread(ct, x, axes),),
     linear=(0,),
     call=lambda x, axis=None, keepdims=False: bind(
