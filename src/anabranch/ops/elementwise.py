@@ -298,6 +298,28 @@ sin: Op = elementwise(
     doc="Sine of an angle in radians.",
 )
 
+
+def _softplus(x: Any) -> Any:
+    if np.asarray(x).dtype.kind == "V":  # NumPy's logaddexp knows no bfloat16
+        return settled(np.logaddexp(np.asarray(x, np.float32), 0).astype(x.dtype))
+    return np.logaddexp(x, 0)
+
+
+softplus: Op = elementwise(
+    "softplus",
+    _numeric(_softplus),
+    aval=_sigmoid_aval,
+    partials=(lambda y, x: sigmoid(x),),
+    samples=(
+        at(0.0, value=math.log(2.0), grads=0.5),
+        at(-inf, value=0.0, grads=0.0, kink=True),
+        at(inf, value=inf, grads=1.0, kink=True),
+        at(800.0, value=800.0, grads=1.0),
+        at(-40.0, value=math.log1p(math.exp(-40.0)), grads=math.exp(-40.0)),
+    ),
+    doc="log(1 + exp(x)), without overflow.",
+)
+
 sqrt: Op = elementwise(
     "sqrt",
     np.sqrt,

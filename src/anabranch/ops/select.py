@@ -21,20 +21,34 @@ from anabranch.errors import DTypeError
 inf, nan = math.inf, math.nan
 
 
+def _is_clean(product: Any) -> bool:
+    # Only 0 times inf or NaN can differ from the plain product, and that is a NaN.
+    if product.ndim == 0:
+        return product == product  # type: ignore[no-any-return]  # noqa: PLR0124  # quick isnan
+    return not np.isnan(product).any()
+
+
 def _unpoisoned(product: Any, is_zero: Any) -> Any:
     """The product, with the NaN that a zero made of infinity or NaN put back to 0."""
-    # Only 0 times inf or NaN can differ from the plain product, and that is a NaN.
-    if product.ndim == 0 and product == product:  # noqa: PLR0124  # quicker than np.isnan
+    poisoned = np.isnan(product) & is_zero
+    return settled(np.where(poisoned, product.dtype.type(0), product))
+
+
+def _absorb(ct: Any, p: Any) -> Any:
+    product = ct * p
+    return product if _is_clean(product) else _unpoisoned(product, np.equal(ct, 0))
+
+
+def _absorb_either(x: Any, y: Any) -> Any:
+    product = x * y
+    if _is_clean(product):
         return product
-    poisoned = np.isnan(product)
-    if not poisoned.any():
-        return product
-    return settled(np.where(poisoned & is_zero(), product.dtype.type(0), product))
+    return _unpoisoned(product, np.equal(x, 0) | np.equal(y, 0))
 
 
 absorb: Op = elementwise(
     "absorb",
-    lambda ct, p: _unpoisoned(ct * p, lambda: np.equal(ct, 0)),
+    _absorb,
     # Bilinear. The second slot's own derivative is the first operand, in which a zero wins; but
     # what comes from above may be a masked zero too.
     vjp=(lambda ct, y, a, p: absorb(ct, p), lambda ct, y, a, p: absorb_either(ct, a)),
@@ -51,7 +65,7 @@ absorb: Op = elementwise(
 
 absorb_either: Op = elementwise(
     "absorb_either",
-    lambda x, y: _unpoisoned(x * y, lambda: np.equal(x, 0) | np.equal(y, 0)),
+    _absorb_either,
     vjp=(
         lambda ct, y, a, b: absorb_either(ct, b),
         lambda ct, y, a, b: absorb_either(ct, a),
