@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.core.bind import scope
+from anabranch.core.bind import NUMBERS, scope
 from anabranch.core.dtype import is_half
 from anabranch.core.registry import register_function
+from anabranch.core.values import as_array
 from anabranch.errors import ShapeError
 from anabranch.ops.elementwise import absolute, astype, exp, log, stop_gradient
 from anabranch.ops.index import one_hot
 from anabranch.ops.layout import permute, reshape
 from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.rules import axes_tuple, axis_index, reduced, shape_of
-from anabranch.ops.select import equal, greater, less, less_equal, where
+from anabranch.ops.select import equal, greater, isnan, less, less_equal, where
 
 Axis = int | tuple[int, ...] | None
 Function = Callable[..., Any]
@@ -48,8 +49,13 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
         >>> ab.clip(ab.tensor([-1.0, 0.5, 3.0]), 0.0, 1.0)
         tensor([0. , 0.5, 1. ])
     """
-    result = x if min is None else where(less(x, min), min, x)
-    return result if max is None else where(greater(result, max), max, result)
+    result = x if min is None else _bounded(x, min, less)
+    return result if max is None else _bounded(result, max, greater)
+
+
+def _bounded(x: Any, bound: Any, passes: Function) -> Any:
+    result = where(passes(x, bound), bound, x)
+    return result if type(bound) in NUMBERS else where(isnan(bound), bound, result)
 
 
 @composed
@@ -103,8 +109,9 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """
     top = _largest(x, axis)
     total = sum_(exp(x - top), axis=axis, keepdims=True)
-    # log(0) stays in a branch that is not taken, so that its slope cannot reach the elements.
-    result = where(greater(total, 0), log(total), -float("inf")) + top
+    # At the ends log stays in a branch that is not taken: its slope there cannot reach elements.
+    inf = float("inf")
+    result = where(equal(total, 0), -inf, where(equal(total, inf), inf, log(total))) + top
     shape = shape_of(x)
     axes = axes_tuple(axis, len(shape))
     return result if keepdims else reshape(result, reduced(shape, axes, keepdims=False))
@@ -155,6 +162,8 @@ def cross_entropy(logits: Any, labels: Any, axis: int = -1) -> Any:
         >>> round(float(ab.cross_entropy(ab.tensor([[0.0, 0.0]]), np.array([1]))), 4)
         0.6931
     """
+    if isinstance(labels, list | tuple):
+        labels = as_array(labels)
     shape = shape_of(logits)
     place = axis_index(axis, len(shape))
     is_integer = labels.dtype.kind in "iu"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.bind import bind, state
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
@@ -33,6 +35,8 @@ def replay(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
                     for e in node.inputs
                 ]
                 result = bind(node.op, *inputs, **node.attrs)
+                if node.avals[0].weak and isinstance(result, np.generic):
+                    result = result.item()  # what came from Python numbers stays one
                 env[node.id] = result if len(node.avals) > 1 else (result,)
     finally:
         state.line, state.scope = before

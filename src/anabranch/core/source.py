@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import opcode
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +30,15 @@ class _LibraryFiles(dict[str, bool]):
 
 
 _is_library = _LibraryFiles()
-_make = tuple.__new__
+# One object for each position that runs often; it holds the code, so that no id is used twice.
+_positions: dict[tuple[int, int], RawSource] = {}
+
+
+def _remembered(code: CodeType, offset: int) -> RawSource:
+    if len(_positions) >= 4096:
+        _positions.clear()
+    found = _positions[id(code), offset] = RawSource(code, offset)
+    return found
 
 
 def capture(skip: int = 1) -> RawSource | None:
@@ -41,9 +50,20 @@ def capture(skip: int = 1) -> RawSource | None:
     while frame is not None:
         code = frame.f_code
         if not _is_library[code.co_filename]:
-            return _make(RawSource, (code, frame.f_lasti))
+            offset = frame.f_lasti
+            found = _positions.get((id(code), offset))
+            return found or _remembered(code, offset)
         frame = frame.f_back
     return None
+
+
+_STORE_ITEM = opcode.opmap["STORE_SUBSCR"]
+
+
+def is_item_assignment() -> bool:
+    """Whether the user's running instruction is `target[index] = value`."""
+    raw = capture()
+    return raw is not None and raw.code.co_code[raw.offset] == _STORE_ITEM
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import bind, state
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal, Node
+from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.replay import replay
 from anabranch.diff.region import Key, Step, ancestors, dependents, key_of, node_steps
@@ -100,12 +100,16 @@ def _transposed(node: Node, slot: int, t: Any, y: Any, xs: tuple[Any, ...]) -> A
         )
         rule = node.op.gradient(slot)
         v = rule(ct, out, *inputs, **extra, **node.attrs)
+        v = v if isinstance(v, Edge) else graph.constant(v)  # a cotangent that is constant
         region = ancestors([v])
         within = dependents(region.values(), cts)
         arrived = reverse(node_steps(region.values(), within), {key_of(v): seed}, within)
         found = [arrived.get(key_of(ct)) for ct in cts]
         graph.set_outputs(
-            [zeros_like(c) if one is None else one for one, c in zip(found, cts, strict=True)]
+            [
+                graph.constant(zeros_like(c)) if one is None else one
+                for one, c in zip(found, cts, strict=True)
+            ]
         )
     finally:
         state.trace, state.origin = outer

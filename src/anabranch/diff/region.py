@@ -35,11 +35,15 @@ def ancestors(edges: Iterable[Any]) -> dict[Key, Any]:
     pending = list(edges)
     while pending:
         edge = pending.pop()
-        node = edge.node
-        key = (node.id, edge.index) if edge.index else node.id
+        key = key_of(edge)
         if key not in found:
             found[key] = edge
-            pending += [e for e in node.inputs if type(e) is not Literal]
+            pending += [e for e in edge.node.inputs if type(e) is not Literal]
+    return in_order(found)
+
+
+def in_order(found: dict[Key, Any]) -> dict[Key, Any]:
+    """These edges by rising node id, which is topological."""
     try:
         return {key: found[key] for key in sorted(found)}
     except TypeError:  # some keys are pairs

@@ -122,8 +122,12 @@ def baked_numbers(function: Any) -> dict[str, Any]:
         for reach in reachable(function)
         if type(reach.value) in NUMBERS
         and reach.parent is not None
-        and not _is_library_function(reach.parent.value)
+        and not _is_library_object(reach.parent.value)
     }
+
+
+def _is_library_object(value: Any) -> bool:
+    return _is_library_function(value) or type(value).__module__.split(".")[0] == "anabranch"
 
 
 def _is_library_function(value: Any) -> bool:

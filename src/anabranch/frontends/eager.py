@@ -119,7 +119,9 @@ def tensor(
         >>> ab.tensor([1, 2], name="x")
         tensor([1., 2.], name='x')
     """
-    return Tensor(data, requires_grad, name, dtype)
+    made: Tensor = Tensor.__new__(Tensor)
+    made._fill(data, requires_grad, name, dtype)
+    return made
 
 
 @boundary

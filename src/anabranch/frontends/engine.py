@@ -15,10 +15,10 @@ from anabranch.core.aval import aval_of
 from anabranch.core.node import Literal, Node
 from anabranch.core.source import capture, resolve
 from anabranch.core.values import as_array
-from anabranch.diff.region import Key, Step, ancestors, key_of
+from anabranch.diff.region import Key, Step, in_order, key_of
 from anabranch.diff.reverse import Observer, reverse
 from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
-from anabranch.frontends.stale import check_step, was_handed_out
+from anabranch.frontends.stale import check_step
 
 
 class ForwardOrder(Sequence[Any]):
@@ -75,14 +75,22 @@ def steps(edges: Iterable[Any], within: set[int], recorded: bool) -> list[Step]:
         if node is seen or not node.inputs or node.id not in within:
             continue
         seen = node
-        if was_handed_out(edge):
+        handed_out = edge.taken is not None
+        xs = []
+        for source in node.inputs:
+            if type(source) is Literal:
+                xs.append(source.value)
+                continue
+            handed_out = handed_out or source.taken is not None
+            xs.append(source if recorded else source.value)
+        if handed_out:
             check_step(edge, within)
+        single = len(node.avals) == 1
         if recorded:
-            xs = tuple([e.value if type(e) is Literal else e for e in node.inputs])
-            result.append(Step(node, edge if len(node.avals) == 1 else edge.outputs, xs))
+            y = edge if single else edge.outputs
         else:
-            y = edge.value if len(node.avals) == 1 else edge.values
-            result.append(Step(node, y, tuple([e.value for e in node.inputs])))
+            y = edge.value if single else edge.values
+        result.append(Step(node, y, tuple(xs)))
     return result
 
 
@@ -138,5 +146,12 @@ def backward(
 
 def _region(tensor: Any) -> dict[Key, Any]:
     """The tensors that this one's gradient reaches, by key in forward order."""
-    found = ancestors([tensor])
-    return {key: edge for key, edge in found.items() if edge._requires_grad}
+    found: dict[Key, Any] = {}
+    pending = [tensor]
+    while pending:
+        edge = pending.pop()
+        key = key_of(edge)
+        if key not in found:
+            found[key] = edge
+            pending += [e for e in edge.node.inputs if type(e) is not Literal and e._requires_grad]
+    return in_order(found)

@@ -40,16 +40,6 @@ def has_other_bits(tensor: Any) -> bool:
     return bool(np.asarray(tensor.value).tobytes() != tensor.kept.tobytes())
 
 
-def was_handed_out(tensor: Any) -> bool:
-    """Whether the data of this tensor, or of one that it was computed from, ever left."""
-    if tensor.taken is not None:
-        return True
-    for edge in tensor.node.inputs:  # noqa: SIM110  # a generator would cost more than the loop
-        if type(edge) is not Literal and edge.taken is not None:
-            return True
-    return False
-
-
 def check_step(tensor: Any, within: set[int]) -> None:
     """Refuse to walk back through the op that made `tensor` if a value it reads has changed.
 

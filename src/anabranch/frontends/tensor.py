@@ -21,7 +21,7 @@ from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Node, make_node
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.operators import Operators
-from anabranch.core.source import RawSource
+from anabranch.core.source import RawSource, is_item_assignment
 from anabranch.core.values import as_array, settled
 from anabranch.diff.region import ancestors
 from anabranch.diff.rules import partial_value
@@ -65,14 +65,8 @@ class Tensor(Operators):
     version: int
     input_versions: tuple[int, ...] | None
 
-    @boundary
-    def __init__(
-        self,
-        data: Any,
-        requires_grad: bool = False,
-        name: str | None = None,
-        dtype: Any = None,
-    ) -> None:
+    def _fill(self, data: Any, requires_grad: bool, name: str | None, dtype: Any) -> None:
+        """Make a leaf of this new tensor: a copy of `data`, with `ab.tensor`'s dtypes."""
         self.value = float_value(data, dtype)
         self.index = 0
         self._siblings: tuple[Any, ...] | None = None
@@ -83,7 +77,18 @@ class Tensor(Operators):
         self.taken = self.kept = self.input_versions = None
         self.version = 0
         if requires_grad:
-            self.requires_grad = True
+            self._require_floating()
+            self._requires_grad = self._tracked = True
+
+    @boundary
+    def __init__(
+        self,
+        data: Any,
+        requires_grad: bool = False,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        self._fill(data, requires_grad, name, dtype)
 
     # The value and its gradient
 
@@ -277,18 +282,24 @@ class Tensor(Operators):
 
     @boundary
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        self._require_no_history()
+        return np.array(self.value, dtype)
+
+    def _require_no_history(self) -> None:
         if self._tracked and state.recording:
             raise TraceError(
                 "recorded-value",
                 "NumPy needs an array, but this tensor is recorded and would lose its history",
                 hint="x.data is the array; ab has functions of NumPy's names",
             )
-        return np.array(self.value, dtype)
 
     def __bool__(self) -> bool:
         return bool(self.value)
 
+    @boundary
     def __float__(self) -> float:
+        if is_item_assignment():  # array[i] = tensor: NumPy asks for the number to store
+            self._require_no_history()
         return float(self.value)
 
     def __int__(self) -> int:

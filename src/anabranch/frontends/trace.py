@@ -17,7 +17,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
 from anabranch.core.values import ARRAYS
-from anabranch.errors import ArgumentError
+from anabranch.errors import ArgumentError, TraceError
 from anabranch.frontends.captures import Guard, baked_numbers, guards, reachable
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
 from anabranch.frontends.tensor import Tensor
@@ -40,6 +40,7 @@ class TraceGraph(Graph):
     def __init__(self, name: str, backend: str) -> None:
         super().__init__(name, backend)
         self.captured: dict[int, tuple[Any, Node]] = {}
+        self._bits: dict[int, Any] = {}
 
     def lift(self, op: Op, arg: Any) -> Any:
         return self.capture(arg) if type(arg) is Tensor else super().lift(op, arg)
@@ -54,7 +55,29 @@ class TraceGraph(Graph):
             kind = aval_of(value)
             node = self.parameter(f"captured {len(self.captured)}", kind.shape, kind.dtype)
             found = self.captured[id(value)] = (value, node)
+            self._bits[id(value)] = np.array(_array_of(value))
         return found[1]
+
+    def check_captures(self) -> None:
+        """Refuse a function that changes what it captured: it would not do so when it is run.
+
+        Raises:
+            TraceError: `[changed-capture]`.
+        """
+        for key, (value, node) in self.captured.items():
+            if _array_of(value).tobytes() != self._bits[key].tobytes():
+                raise TraceError(
+                    "changed-capture",
+                    f"{self.name} changes an array of {node.avals[0]} in place that its graph"
+                    " reads; a compiled run would not repeat that",
+                    source=node.source,
+                    hint="pass the array as an argument and return the new one",
+                )
+        self._bits.clear()
+
+
+def _array_of(value: Any) -> Any:
+    return value.value if type(value) is Tensor else value
 
 
 @dataclass
@@ -132,6 +155,7 @@ def trace_function(
         values, out_structure = flatten(out)
         del out
         outputs = _outputs(graph, values)
+        graph.check_captures()
     finally:
         state.trace, state.origin, state.scope = before
     del args, kwargs, inputs, values
@@ -241,8 +265,7 @@ def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Rewrite:
     def replace(rewrite: Rewrite, node: Node, _: Any) -> Node | None:
         if node.id not in fixed:
             return None
-        value = fixed[node.id]
-        return rewrite.graph.constant(value.value if type(value) is Tensor else value)
+        return rewrite.graph.constant(_array_of(fixed[node.id]))
 
     return copied(graph, graph.nodes, replace)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Aval, Shape, aval, aval_of
-from anabranch.core.bind import bind
+from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.op import NO_GRADIENT, Op
 from anabranch.core.registry import functions
 from anabranch.core.sample import integers, normal, sample
@@ -177,7 +177,7 @@ def _take_aval(x: Aval, indices: Aval, *, axis: int) -> Aval:
 
 
 def _take(x: Any, indices: Any, axis: int | None = None) -> Any:
-    if isinstance(indices, list | tuple):
+    if isinstance(indices, list | tuple) or type(indices) in NUMBERS:
         indices = _index_array(indices)
     if axis is None:
         x, axis = reshape(x, -1), 0
