@@ -93,7 +93,10 @@ def check_gradients(
         check.by_elements(i) if by_elements else check.by_directions(i)
         for i in range(len(problem.points))
     ]
-    report = GradientReport(problem.name, problem.outputs, tuple(rows), problem.evaluations)
+    blamed = () if all(row.verdict == "pass" for row in rows) else problem.suspects()
+    report = GradientReport(
+        problem.name, problem.outputs, tuple(rows), problem.evaluations, tuple(blamed)
+    )
     if raise_on_failure and not report.ok:
         raise located(_failure(report))
     return report

@@ -20,6 +20,7 @@ from anabranch.frontends.evaluation import refusal
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.transforms import vjp
 from anabranch.testing.differences import Array, sizes, unit
+from anabranch.testing.suspects import suspects
 
 Argnums = int | str | Sequence[int | str] | None
 
@@ -98,6 +99,15 @@ class Problem:
             return [
                 np.asarray(g) for g in pullback(tuple(c.astype(y.dtype) for c, y in self._met(out)))
             ]
+
+    def suspects(self) -> Sequence[str]:
+        """What speaks against single ops of one recorded run, in float64."""
+        leaves = [make_tensor(np.array(point)[()]) for point in self.points]
+        for leaf in leaves:
+            leaf.requires_grad = True
+        with np.errstate(all="ignore"):
+            out = self._call(*leaves)
+        return suspects([y for y in out if type(y) is Tensor and y.is_tracked])
 
     @contextmanager
     def moved(self, position: int, point: Array) -> Iterator[Array]:

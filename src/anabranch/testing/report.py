@@ -82,13 +82,15 @@ class GradientRow:
 class GradientReport:
     """The rows of a gradient check, the shapes of what was differentiated, and its cost.
 
-    `str(report)` is a table; when something is wrong, the shapes come first.
+    `str(report)` is a table; when something is wrong, the shapes come first. `suspects` names the
+    ops with a wrong rule, and those that stand at a kink, with their lines.
     """
 
     function: str
     outputs: tuple[str, ...]
     rows: tuple[GradientRow, ...]
     evaluations: int
+    suspects: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -126,6 +128,7 @@ class GradientReport:
             lines += [*self._shapes(), ""]
         lines += _table([_HEAD, *(row.cells for row in self.rows)])
         lines += [f"  {row.name}: {note}" for row in self.rows for note in row.notes]
+        lines += [f"  {suspect}" for suspect in self.suspects]
         lines += [
             "  passes where |analytic - numeric| <= atol + rtol * scale,"
             " scale = max(|analytic|, |numeric|)",
