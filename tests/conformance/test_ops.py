@@ -18,9 +18,7 @@ OPS = [op for op in registered_ops() if op not in LEAVES]
 
 
 def smooth_slots(op):
-    rules = op.partials if op.partials is not None else op.vjp
-    if not isinstance(rules, tuple):
-        return []
+    rules = map(op.gradient, range(op.inputs))
     return [i for i, rule in enumerate(rules) if not isinstance(rule, NoGradient | Unsupported)]
 
 

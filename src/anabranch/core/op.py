@@ -82,7 +82,8 @@ class Op:
         is_flat: (not given) whether no input has a gradient.
 
     Derivative fields hold a rule per input, `NO_GRADIENT` or `UNSUPPORTED(why)`; one of the
-    latter two alone speaks for all inputs.
+    latter two alone speaks for all inputs. An op with any number of inputs gives a function from
+    the input's position to its rule.
     """
 
     name: str
@@ -91,7 +92,7 @@ class Op:
     doc: str
     samples: tuple[Sample, ...] = ()
     partials: tuple[Slot, ...] | NoGradient | Unsupported | None = None
-    vjp: tuple[Slot, ...] | NoGradient | Unsupported | None = None
+    vjp: tuple[Slot, ...] | Callable[[int], Any] | NoGradient | Unsupported | None = None
     common: Rule | None = None
     linear: tuple[int, ...] = ()
     jvp: tuple[Slot | None, ...] | None = None
@@ -106,7 +107,7 @@ class Op:
     selects: bool = False
 
     is_flat: bool = field(init=False, default=False)
-    _rules: tuple[Slot, ...] | NoGradient | Unsupported = field(init=False, default=_NOT_WRITTEN)
+    _rules: Any = field(init=False, default=_NOT_WRITTEN)
 
     def __post_init__(self) -> None:
         rules = self.vjp if self.partials is None else self.partials
@@ -126,7 +127,7 @@ class Op:
         """The rule that sends a cotangent to this input: a partial, a vjp, or why there is none."""
         rules = self._rules
         if type(rules) is not tuple:
-            return rules
+            return rules(slot) if callable(rules) else rules
         return rules[slot] if slot < len(rules) else Unsupported("its record has too few rules")
 
     @property

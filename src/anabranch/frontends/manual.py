@@ -9,13 +9,15 @@ import numpy as np
 
 from anabranch.core import graph as core
 from anabranch.core.aval import aval_of
-from anabranch.core.bind import NUMBERS
+from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.entry import boundary
 from anabranch.core.node import Edge, Node
 from anabranch.core.values import ARRAYS, as_array, plain, settled
-from anabranch.errors import AnabranchError, ArgumentError, DTypeError, ShapeError
+from anabranch.diff.call import CALL
+from anabranch.errors import AnabranchError, ArgumentError, DTypeError, GraphError, ShapeError
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.tensor import Tensor
+from anabranch.passes.prune import prune
 
 
 class Graph(core.Graph):
@@ -35,6 +37,35 @@ class Graph(core.Graph):
     def __init__(self, name: str = "graph", backend: str = "reference") -> None:
         find_backend(backend)
         super().__init__(name, backend)
+        self._part: tuple[Any, core.Graph] | None = None  # what `__call__` made for these outputs
+
+    @boundary
+    def __call__(self, *values: Any) -> Any:
+        """This graph's outputs for these values, as one node of the graph that the values are in.
+
+        The same for tensors and arrays, which compute it at once. Growing or re-targeting this
+        graph later changes nothing of what was built.
+
+        Raises:
+            GraphError: `[no-outputs]` before `set_outputs`.
+            ArgumentError, ShapeError: for a wrong number, shape or dtype of values.
+
+        Example:
+            >>> import anabranch as ab
+            >>> part = ab.Graph("part")
+            >>> x = part.parameter("x", (), ab.float64)
+            >>> part.set_outputs([x * x])
+            >>> g = ab.Graph("whole")
+            >>> y = g.parameter("y", (), ab.float64)
+            >>> float(g.compile(part(y) + part(y + 1.0))(2.0))
+            13.0
+        """
+        if not self.outputs:
+            raise GraphError("no-outputs", f'graph "{self.name}" was given no outputs to compute')
+        key = (self.version, self.outputs)
+        if self._part is None or self._part[0] != key:
+            self._part = key, prune(self).graph
+        return bind(CALL, *values, graph=self._part[1])
 
     @boundary
     def compile(

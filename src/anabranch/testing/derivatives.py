@@ -160,6 +160,8 @@ def _delivers_once(case: Case, dtypes: Any) -> None:
     xs = list(case.xs)
     for slot, dtype in zip(case.smooth, dtypes, strict=False):
         xs[slot] = xs[slot].astype(dtype)
+    if not case.at(tuple(xs)).is_allowed:
+        return
     leaves = [Tensor(x, requires_grad=True) if s in case.smooth else x for s, x in enumerate(xs)]
     with np.errstate(all="ignore"):
         results = outputs_of(bind(case.op, *leaves, **case.attrs))
@@ -241,6 +243,8 @@ def swapped(op: Op, i: int, j: int) -> Iterator[Op]:
     """In the block, a copy of the op whose derivative rules for two inputs are swapped."""
 
     def swap(rules: Any) -> Any:
+        if callable(rules):
+            return lambda slot: rules({i: j, j: i}.get(slot, slot))
         if not isinstance(rules, tuple):
             return rules
         changed = list(rules)
