@@ -231,3 +231,11 @@ def test_links_in_the_documentation_lead_somewhere(name):
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text(encoding="utf-8"))
     broken = [t for t in targets if "://" not in t and not (file.parent / t).exists()]
     assert not broken
+
+
+def test_rosenbrocks_valley_is_walked_to_its_end():
+    text = output_of("rosenbrock")
+    assert "the gradient of rosenbrock agrees with central differences" in text
+    distance = re.search(r"largest distance from the minimum: (\S+)", text)
+    assert distance is not None
+    assert float(distance[1]) < 1e-6

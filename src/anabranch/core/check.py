@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from anabranch.core.aval import aval_of
 from anabranch.core.graph import Graph
 from anabranch.core.leaves import CONSTANT, PARAMETER
-from anabranch.core.node import Literal
+from anabranch.core.node import Literal, Node
 from anabranch.errors import AnabranchError, InternalError
 
 Faults = Iterator[str]
@@ -40,6 +40,37 @@ def nodes_know_their_graph(graph: Graph) -> Faults:
     for node in graph.nodes:
         if node.graph is not graph:
             yield f"{node.ref} belongs to another graph"
+
+
+def is_acyclic(graph: Graph) -> Faults:
+    for circle in circles(graph):
+        refs = [node.ref for node in circle]
+        names = " → ".join(refs if len(refs) <= 8 else [*refs[:5], "…", refs[-1]])
+        yield (
+            f"the nodes {names} form a circle, and a circle has no order to compute it in:"
+            " unroll it, or iterate outside the graph"
+        )
+
+
+def circles(graph: Graph) -> Iterator[list[Node]]:
+    """The nodes of each circle that a depth-first walk closes, the first one at both ends."""
+    is_done: dict[int, bool] = {}  # missing: not seen; False: on the path; True: left
+    for root in graph.nodes:
+        path: list[Node] = []
+        stack = [(root, False)]
+        while stack:
+            node, leaving = stack.pop()
+            if leaving:
+                is_done[id(node)] = True
+                path.pop()
+            elif is_done.get(id(node)) is False:
+                start = next(i for i, one in enumerate(path) if one is node)
+                yield [*path[start:], node][::-1]
+            elif id(node) not in is_done:
+                is_done[id(node)] = False
+                path.append(node)
+                stack.append((node, True))
+                stack += [(e.node, False) for e in node.inputs if not isinstance(e, Literal)]
 
 
 def inputs_come_before(graph: Graph) -> Faults:
@@ -105,6 +136,7 @@ def outputs_belong(graph: Graph) -> Faults:
 RULES = (
     ids_are_positions,
     nodes_know_their_graph,
+    is_acyclic,
     inputs_come_before,
     links_agree,
     avals_follow_the_rule,
