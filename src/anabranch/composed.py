@@ -109,9 +109,11 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     """
     top = _largest(x, axis)
     total = sum_(exp(x - top), axis=axis, keepdims=True)
-    # At the ends log stays in a branch that is not taken: its slope there cannot reach elements.
+    # At the ends log is not asked at all: its slope there could reach the elements.
     inf = float("inf")
-    result = where(equal(total, 0), -inf, where(equal(total, inf), inf, log(total))) + top
+    is_zero, is_infinite = equal(total, 0), equal(total, inf)
+    inside = log(where(is_zero, 1.0, where(is_infinite, 1.0, total)))
+    result = where(is_zero, -inf, where(is_infinite, inf, inside)) + top
     shape = shape_of(x)
     axes = axes_tuple(axis, len(shape))
     return result if keepdims else reshape(result, reduced(shape, axes, keepdims=False))

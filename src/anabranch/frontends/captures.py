@@ -120,10 +120,15 @@ def baked_numbers(function: Any) -> dict[str, Any]:
     return {
         reach.label: reach.value
         for reach in reachable(function)
-        if type(reach.value) in NUMBERS
-        and reach.parent is not None
-        and not _is_library_object(reach.parent.value)
+        if type(reach.value) in NUMBERS and not _is_the_librarys(reach)
     }
+
+
+def _is_the_librarys(reach: Reach) -> bool:
+    """Whether the code or object that holds this value is the library's own."""
+    holder = next((p.value for p in reach.path if isinstance(p.value, types.FunctionType)), None)
+    parent = None if reach.parent is None else reach.parent.value
+    return _is_library_function(holder) or _is_library_object(parent)
 
 
 def _is_library_object(value: Any) -> bool:

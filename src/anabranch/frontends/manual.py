@@ -10,6 +10,7 @@ import numpy as np
 from anabranch.core import graph as core
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind
+from anabranch.core.check import check
 from anabranch.core.entry import boundary
 from anabranch.core.node import Edge, Node
 from anabranch.core.values import ARRAYS, as_array, plain, settled
@@ -38,6 +39,11 @@ class Graph(core.Graph):
         find_backend(backend)
         super().__init__(name, backend)
         self._part: tuple[Any, core.Graph] | None = None  # what `__call__` made for these outputs
+
+    @boundary
+    def check(self) -> None:
+        """Raise InternalError `[illegal-graph]` if this graph breaks a rule of `core/check.py`."""
+        check(self)
 
     @boundary
     def __call__(self, *values: Any) -> Any:

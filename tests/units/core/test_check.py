@@ -62,3 +62,13 @@ def test_each_kind_of_illegal_graph_is_recognised(name: str) -> None:
         ab.check(g)
     assert any(wanted in fault for fault in caught.value.details["faults"])
     assert 'graph "demo"' in str(caught.value)
+
+
+def test_a_graph_by_hand_checks_itself() -> None:
+    g = ab.Graph("demo")
+    x = g.parameter("x", (), ab.float64)
+    y = x * x
+    g.check()
+    put(y, "id", 7)
+    with pytest.raises(ab.InternalError, match="illegal-graph"):
+        g.check()
