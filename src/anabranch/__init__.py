@@ -26,6 +26,7 @@ from anabranch.core.op import elementwise as elementwise
 from anabranch.core.op import public_functions as _public_functions
 from anabranch.core.sample import at as at
 from anabranch.core.sample import sample as sample
+from anabranch.core.text import listing as listing
 from anabranch.errors import AnabranchError as AnabranchError
 from anabranch.errors import ArgumentError as ArgumentError
 from anabranch.errors import DomainError as DomainError
@@ -41,10 +42,19 @@ from anabranch.errors import ShapeError as ShapeError
 from anabranch.errors import StaleValueError as StaleValueError
 from anabranch.errors import TraceError as TraceError
 from anabranch.frontends.compiled import compile as compile
+from anabranch.frontends.custom import custom_derivative as custom_derivative
+from anabranch.frontends.derived import hessian as hessian
+from anabranch.frontends.derived import hvp as hvp
+from anabranch.frontends.derived import jacobian as jacobian
 from anabranch.frontends.eager import asarray as asarray
 from anabranch.frontends.eager import no_grad as no_grad
 from anabranch.frontends.eager import tensor as tensor
+from anabranch.frontends.intermediates import find as find
+from anabranch.frontends.intermediates import tangents as tangents
 from anabranch.frontends.manual import Graph as Graph
+from anabranch.frontends.memory import MemoryReport as MemoryReport
+from anabranch.frontends.memory import memory_report as memory_report
+from anabranch.frontends.parsed import parse as parse
 from anabranch.frontends.recorded import graph as graph
 from anabranch.frontends.tensor import Tensor as Tensor
 from anabranch.frontends.trace import trace as trace

@@ -30,13 +30,13 @@ SPREADS = {
 
 
 @pytest.mark.proves("F-73")
-@pytest.mark.parametrize("shape, wide", STRETCHES, ids=str)
 @pytest.mark.parametrize("spread", SPREADS)
-def test_the_gradient_of_a_stretched_value_has_its_shape(grad, spread, shape, wide):
-    found = grad(lambda x: ab.sum(SPREADS[spread](x, wide)))(np.full(shape, 2.0))
-    times = np.prod(wide) / np.prod(shape)
-    assert found.shape == shape
-    assert found.tolist() == np.full(shape, times).tolist()
+def test_the_gradient_of_a_stretched_value_has_its_shape(grad, spread):
+    for shape, wide in STRETCHES:
+        found = grad(lambda x, wide=wide: ab.sum(SPREADS[spread](x, wide)))(np.full(shape, 2.0))
+        times = np.prod(wide) / np.prod(shape)
+        assert found.shape == shape, wide
+        assert found.tolist() == np.full(shape, times).tolist(), wide
 
 
 @pytest.mark.proves("F-73")
@@ -119,6 +119,23 @@ def test_other_ops_show_the_users_shapes_too(f, parts):
         with pytest.raises(ab.ShapeError) as caught:
             call()
         assert all(part in str(caught.value).replace("[", "(").replace("]", ")") for part in parts)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        ab.sum, ab.max, ab.mean, ab.logsumexp, ab.softmax, ab.log_softmax, ab.relu, ab.exp,
+        ab.permute, lambda x: ab.reshape(x, (2, 1)), lambda x: ab.pad(x, 1),
+        lambda x: ab.take(x, 0), lambda x: ab.clip(x, 0.0, 1.0),
+    ],
+)  # fmt: skip
+def test_a_list_is_no_operand_and_the_error_says_so(f):
+    with pytest.raises(ab.ArgumentError, match="bad-operand") as caught:
+        f([1.0, 2.0])
+    assert "list" in caught.value.sentence
+    assert caught.value.hint == "ab.tensor(...) makes a tensor of it"
+    assert caught.value.source.file.endswith("test_shapes_and_dtypes.py")
+    f(ab.tensor([1.0, 2.0]))
 
 
 # Indices.

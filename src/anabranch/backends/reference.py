@@ -67,6 +67,8 @@ class ReferenceExecutable:
         return place
 
     def _new_places(self, node: Node) -> tuple[int, ...]:
+        if len(node.avals) == 1:
+            return (self._new_place(node),)
         return tuple(self._new_place(node, index) for index in range(len(node.avals)))
 
     def _input(self, edge: Any) -> int:

@@ -38,6 +38,7 @@ class State(threading.local):
     trace: the graph that a running trace builds; ops go there.
     recording: whether eager ops are recorded.
     transforms: how many derivatives of functions are being evaluated, one inside the other.
+    aliases: ids of the nodes that stand for the variables of these derivatives.
     origin: the node and input slot whose derivative is being built.
     line: the line that new nodes get instead of the running one, while a graph is replayed.
     scope: the path of names that new nodes carry.
@@ -46,6 +47,7 @@ class State(threading.local):
     trace: Graph | None = None
     recording: bool = True
     transforms: int = 0
+    aliases: set[int] = set()  # noqa: RUF012  # replaced by each outermost derivative
     origin: tuple[Node, int] | None = None
     line: RawSource | None = None
     scope: str = ""

@@ -55,7 +55,7 @@ _FOREIGN = {"U": "strings", "S": "byte strings", "O": "Python objects", "M": "da
 
 def short_name(dtype: DType) -> str:
     """`f64`, `i32`, `bool`: how types are written in listings and errors."""
-    return _SHORT.get(dtype, dtype.name)
+    return _SHORT.get(dtype) or dtype.name
 
 
 def is_supported(dtype: DType) -> bool:

@@ -5,6 +5,8 @@ Passes build a new graph. Consumer links are numbers, so dropping a graph frees 
 
 from __future__ import annotations
 
+import copy
+import functools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -24,10 +26,28 @@ from anabranch.core.entry import boundary
 from anabranch.core.leaves import CONSTANT, LEAVES, PARAMETER
 from anabranch.core.node import Edge, Literal, Node, Output, make_node
 from anabranch.core.op import Op
+from anabranch.core.packing import Packed, pack, unpack
 from anabranch.core.registry import lookup
 from anabranch.core.text import listing
 from anabranch.core.values import as_array, as_dtype, as_shape, plain
 from anabranch.errors import AnabranchError, ArgumentError, GraphError, TraceError
+
+# How many frames of the library stand at least between a user's line and `capture`: itself,
+# current_source, append.
+_FRAMES = 3
+_MANY = 8  # from here on the uses of a node stand in a list, which grows in place
+
+
+def _inferred(op: Op, given: Sequence[Aval], attrs: dict[str, Any]) -> tuple[Aval, ...]:
+    """The avals of the outputs, by the op's own rule."""
+    found = op.aval(*given, **attrs)
+    return found if isinstance(found, tuple) else (found,)
+
+
+@functools.lru_cache(maxsize=4096)
+def _inferred_of(op: Op, *given: Aval) -> tuple[Aval, ...]:
+    """The same without attrs, remembered: long programs ask the same question over and over."""
+    return _inferred(op, given, {})
 
 
 class Graph:
@@ -42,7 +62,9 @@ class Graph:
         self.nodes: list[Node] = []
         self.parameters: list[Node] = []
         self.outputs: tuple[Any, ...] = ()
-        self._consumers: list[list[tuple[int, int]] | None] = []
+        # For each node, number and slot of every use, one after the other. Most nodes are used
+        # once or twice, and a tuple of numbers is nothing the garbage collector has to look at.
+        self._consumers: list[tuple[int, ...] | list[int] | None] = []
         self._self = weakref.ref(self)
 
     @property
@@ -102,12 +124,18 @@ class Graph:
         Returns:
             The node, or a tuple of edges when the op has several outputs.
         """
-        inputs = tuple(self.lift(op, arg) for arg in args)
+        this = self._self
+        inputs = tuple(
+            [
+                arg if type(arg) is Node and arg._graph is this else self.lift(op, arg)
+                for arg in args
+            ]
+        )
+        given = [edge.aval for edge in inputs]
         try:
-            inferred = op.aval(*(edge.aval for edge in inputs), **attrs)
+            avals = _inferred(op, given, attrs) if attrs else _inferred_of(op, *given)
         except AnabranchError as error:
             raise located(error, args, op) from error.__cause__
-        avals = inferred if isinstance(inferred, tuple) else (inferred,)
         node = self.append(op, inputs, attrs, avals)
         return node if len(avals) == 1 else node.outputs
 
@@ -142,7 +170,7 @@ class Graph:
         number = len(self.nodes)
         if like is None:
             node = make_node(
-                op, inputs, attrs, avals, number, current_source(), self._self, name,
+                op, inputs, attrs, avals, number, current_source(_FRAMES), self._self, name,
                 state.scope, state.origin,
             )  # fmt: skip
         else:
@@ -151,13 +179,20 @@ class Graph:
                 like.scope, like.origin, like.logs, like.also,
             )  # fmt: skip
         self.nodes.append(node)
-        self._consumers.append(None)
+        consumers = self._consumers
+        consumers.append(None)
         for slot, edge in enumerate(inputs):
-            if not isinstance(edge, Literal):
-                uses = self._consumers[edge.node.id]
+            if type(edge) is not Literal:
+                source = edge.node.id
+                uses = consumers[source]
                 if uses is None:
-                    uses = self._consumers[edge.node.id] = []
-                uses.append((number, slot))
+                    consumers[source] = (number, slot)
+                elif len(uses) < _MANY:
+                    consumers[source] = (*uses, number, slot)
+                elif type(uses) is list:
+                    uses += (number, slot)
+                else:
+                    consumers[source] = [*uses, number, slot]
         return node
 
     @boundary
@@ -186,8 +221,8 @@ class Graph:
 
     def consumers(self, node: Node) -> tuple[tuple[Node, int], ...]:
         """(node, input slot) of every use of this node, found without a search."""
-        uses = self._consumers[node.id] or ()
-        return tuple((self.nodes[number], slot) for number, slot in uses)
+        uses = iter(self._consumers[node.id] or ())
+        return tuple((self.nodes[number], slot) for number, slot in zip(uses, uses, strict=True))
 
     def order(self, outputs: Iterable[Any]) -> list[Node]:
         """The nodes that the outputs need, dependencies first (ascending ids)."""
@@ -218,11 +253,62 @@ class Graph:
             )
         )
 
+    # Copies
+
+    def duplicate(self, new: Graph | None = None) -> Graph:
+        """A plain graph, or the empty one given, with the same structure on the same lines."""
+        new = Graph(self.name, self.backend) if new is None else new
+        nodes, this = new.nodes, new._self
+
+        def moved(edge: Any) -> Any:
+            if type(edge) is Literal:
+                return edge
+            node = nodes[edge.node.id]
+            return node if type(edge) is Node else node.outputs[edge.index]
+
+        for node in self.nodes:
+            inputs = tuple([moved(edge) for edge in node.inputs])
+            copied = make_node(
+                node.op, inputs, node.attrs, node.avals, node.id, node.raw_source, this, node.name,
+                node.scope, node.origin, node.logs, node.also,
+            )  # fmt: skip
+            nodes.append(copied)
+        new._consumers = [list(uses) if type(uses) is list else uses for uses in self._consumers]
+        new.parameters = [nodes[parameter.id] for parameter in self.parameters]
+        new.outputs = tuple(map(moved, self.outputs))
+        return new
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = {name: value for name, value in vars(self).items() if name not in _FIELDS}
+        return _unpacked, (type(self), pack(self)), own or None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        packed = pack(self)
+        rows = [
+            row._replace(attrs=copy.deepcopy(row.attrs, memo)) if row.attrs else row
+            for row in packed.rows
+        ]
+        made = memo[id(self)] = _unpacked(type(self), packed._replace(rows=rows))
+        own = {name: value for name, value in vars(self).items() if name not in _FIELDS}
+        vars(made).update(copy.deepcopy(own, memo))
+        return made
+
     def __str__(self) -> str:
         return listing(self)
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {len(self.nodes)} nodes>"
+
+
+_FIELDS = frozenset(vars(Graph()))
+
+
+def _unpacked(kind: type[Graph], packed: Packed) -> Graph:
+    """A graph of this kind from flat data."""
+    graph = kind.__new__(kind)
+    Graph.__init__(graph, packed.name, packed.backend)
+    unpack(graph, packed)
+    return graph
 
 
 def ended(node: Node, consequence: str = "") -> AnabranchError:
@@ -241,10 +327,10 @@ def ended(node: Node, consequence: str = "") -> AnabranchError:
 
 def _apply_to_nodes(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Outside a trace, nodes decide where an op goes: to the graph of the first of them."""
-    first = next(arg for arg in args if isinstance(arg, Edge))
-    graph = first.node.graph
+    first: Node = [arg for arg in args if isinstance(arg, Edge)][0].node  # noqa: RUF015
+    graph = first.graph
     if graph is None:
-        raise ended(first.node)
+        raise ended(first)
     return graph.apply(op, args, attrs)
 
 

@@ -64,4 +64,11 @@ def value_key(value: Any) -> str:
         return f"{type(value).__name__}({','.join(map(value_key, value))})"
     if isinstance(value, slice):
         return f"slice({value.start},{value.stop},{value.step})"
+    if is_graph(value):
+        return f"graph:{structure_hash(value)}"
     return f"{type(value).__name__}:{value!r}"
+
+
+def is_graph(value: Any) -> bool:
+    """Whether an attr is a graph of its own."""
+    return hasattr(value, "nodes") and hasattr(value, "parameters")

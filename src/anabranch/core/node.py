@@ -178,6 +178,10 @@ class Node(_Fields):
         return self
 
     @property
+    def aval(self) -> Aval:
+        return self.avals[0]
+
+    @property
     def graph(self) -> Graph | None:
         """The owning graph; None for eager nodes and after the graph is gone."""
         return None if self._graph is None else self._graph()
@@ -229,12 +233,25 @@ class Node(_Fields):
         self.name = name
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A node goes where its graph goes: the copy is the node of that number in the copied graph.
+        graph = self.graph
+        if graph is None:
+            raise leaving(
+                TraceError("ended-trace", f"{self!r} belongs to no graph that could be copied")
+            )
+        return _node_of, (graph, self.id)
+
     def _log(self, entry: tuple[str, int]) -> None:
         object.__setattr__(self, "logs", (*self.logs, entry))
 
     def __repr__(self) -> str:
         label = f" {self.name!r}" if self.name else ""
         return f"<{self.ref} {self.op.name}{label}: {', '.join(map(str, self.avals))}>"
+
+
+def _node_of(graph: Graph, number: int) -> Node:
+    return graph.nodes[number]
 
 
 def make_node(

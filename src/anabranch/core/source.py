@@ -14,10 +14,23 @@ from typing import NamedTuple
 from anabranch.errors import is_library_file
 
 
-class RawSource(NamedTuple):
-    """A code object and the offset of the instruction that was running in it."""
+class Place(NamedTuple):
+    """A source position in words; columns count characters, and are 0 where they are not known."""
 
-    code: CodeType
+    file: str
+    line: int
+    function: str = "<module>"
+    start: int = 0
+    end: int = 0
+
+
+class RawSource(NamedTuple):
+    """A code object and the offset of the instruction that was running in it.
+
+    Where the code cannot be, in a graph that was loaded from a file, its words stand for it.
+    """
+
+    code: CodeType | Place
     offset: int
 
 
@@ -63,7 +76,26 @@ _STORE_ITEM = opcode.opmap["STORE_SUBSCR"]
 def is_item_assignment() -> bool:
     """Whether the user's running instruction is `target[index] = value`."""
     raw = capture()
-    return raw is not None and raw.code.co_code[raw.offset] == _STORE_ITEM
+    if raw is None or isinstance(raw.code, Place):
+        return False
+    return raw.code.co_code[raw.offset] == _STORE_ITEM
+
+
+def place_of(raw: RawSource) -> Place:
+    """The position in words."""
+    code, offset = raw
+    if isinstance(code, Place):
+        return code
+    file, function = code.co_filename, code.co_qualname
+    found = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
+    line, end_line, start, end = found
+    if line is None:
+        return Place(file, code.co_firstlineno, function)
+    if start is None or end is None or end_line != line:
+        return Place(file, line, function)
+    # Columns count UTF-8 bytes; what is underlined is counted in characters.
+    data = linecache.getline(file, line).encode()
+    return Place(file, line, function, len(data[:start].decode()), len(data[:end].decode()))
 
 
 @dataclass(frozen=True)
@@ -73,30 +105,20 @@ class Source:
     raw: RawSource
 
     @cached_property
-    def _position(self) -> tuple[int, int, int]:
-        code, offset = self.raw
-        found = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
-        line, end_line, start, end = found
-        if line is None:
-            return code.co_firstlineno, 0, 0
-        if start is None or end is None or end_line != line:
-            return line, 0, 0
-        text = linecache.getline(self.file, line)
-        # Columns count UTF-8 bytes; what is underlined is counted in characters.
-        data = text.encode()
-        return line, len(data[:start].decode()), len(data[:end].decode())
+    def place(self) -> Place:
+        return place_of(self.raw)
 
     @property
     def file(self) -> str:
-        return self.raw.code.co_filename
+        return self.place.file
 
     @property
     def line(self) -> int:
-        return self._position[0]
+        return self.place.line
 
     @property
     def function(self) -> str:
-        return self.raw.code.co_qualname
+        return self.place.function
 
     @property
     def text(self) -> str:
@@ -113,7 +135,7 @@ class Source:
         raw = linecache.getline(self.file, self.line).rstrip()
         if not raw:
             return head
-        _, start, end = self._position
+        start, end = self.place.start, self.place.end
         indent = len(raw) - len(raw.lstrip())
         number = str(self.line).rjust(6)
         body = f"{head}\n{number} | {raw[indent:]}"

@@ -89,6 +89,21 @@ def as_array(data: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     return array if wanted is None else array.astype(wanted)
 
 
+def as_floats(data: Any, dtype: Any = None) -> Any:
+    """A copy as a value; numbers, lists and integer arrays become float64 unless `dtype` is given.
+
+    Raises:
+        ArgumentError, DTypeError: as for `as_array`.
+    """
+    if type(data) is float and dtype is None:
+        return np.float64(data)
+    array = as_array(data, dtype)
+    keeps = isinstance(data, ARRAYS) and array.dtype.kind not in "iu"
+    if dtype is None and not keeps and array.dtype.kind != "c":
+        array = array.astype(np.float64)
+    return settled(array)
+
+
 def settled(array: Any) -> Any:
     """The array itself; a NumPy scalar for shape (), which computes quicker and cannot change."""
     return array if array.ndim else array[()]

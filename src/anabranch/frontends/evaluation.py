@@ -14,6 +14,7 @@ import numpy as np
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind, state
 from anabranch.core.dtype import is_floating
+from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Edge
 from anabranch.core.values import ARRAYS, plain, settled
 from anabranch.diff.forward import forward
@@ -61,6 +62,8 @@ class Evaluation:
         self.aliases: list[Any] = []
         self.names: list[str] = []
         self.structures: list[tuple[int | str, Any]] = []
+        if not self.is_nested:
+            state.aliases = set()
         before = state.recording, state.transforms
         state.recording, state.transforms = True, state.transforms + 1
         try:
@@ -75,6 +78,16 @@ class Evaluation:
             self.out = function(*new_args, **new_kwargs)
         finally:
             state.recording, state.transforms = before
+        if state.recording and not (self.is_symbolic or self.is_recorded) and self._captures():
+            self.is_recorded = self.gives_tensors = True
+
+    def _captures(self) -> bool:
+        """Whether the result depends on a tracked tensor from outside: its history goes on."""
+        edges = [e for e in self.edges() if type(e) is Tensor and e.is_tracked]
+        return any(
+            t.node.op is PARAMETER and t.node.id not in state.aliases
+            for t in ancestors(edges).values()
+        )
 
     def _aliased(self, key: int | str, tree: Any, name: str, refuse: Refusal) -> Any:
         leaves, structure = flatten(tree)
@@ -104,6 +117,7 @@ class Evaluation:
         fresh = make_tensor(value)
         fresh.requires_grad = True
         fresh.name = name
+        state.aliases.add(fresh.node.id)
         return fresh
 
     def edges(self) -> list[Any]:

@@ -22,7 +22,7 @@ from anabranch.core.node import Node, make_node
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.operators import Operators
 from anabranch.core.source import RawSource, is_item_assignment
-from anabranch.core.values import as_array, settled
+from anabranch.core.values import as_array, as_floats
 from anabranch.diff.region import ancestors
 from anabranch.diff.rules import partial_value
 from anabranch.errors import ArgumentError, DTypeError, ShapeError, TraceError
@@ -67,7 +67,7 @@ class Tensor(Operators):
 
     def _fill(self, data: Any, requires_grad: bool, name: str | None, dtype: Any) -> None:
         """Make a leaf of this new tensor: a copy of `data`, with `ab.tensor`'s dtypes."""
-        self.value = float_value(data, dtype)
+        self.value = as_floats(data.value if isinstance(data, Tensor) else data, dtype)
         self.index = 0
         self._siblings: tuple[Any, ...] | None = None
         self._requires_grad = self._tracked = False
@@ -308,6 +308,10 @@ class Tensor(Operators):
     def __index__(self) -> int:
         return operator.index(self.value)
 
+    def __format__(self, spec: str) -> str:
+        # So that f"{loss:.4f}" prints a number.
+        return format(self.item(), spec) if spec and self.size == 1 else format(repr(self), spec)
+
     def __repr__(self) -> str:
         parts = [np.array2string(np.asarray(self.value), separator=", ", prefix="tensor(")]
         if not self.size and self.shape != (0,):
@@ -410,16 +414,3 @@ def make_tensor(
     tensor.taken = tensor.kept = tensor.input_versions = None
     tensor.version = 0
     return tensor
-
-
-def float_value(data: Any, dtype: Any = None) -> Any:
-    """A copy; numbers, lists and integer arrays become float64 unless `dtype` is given."""
-    if type(data) is float and dtype is None:
-        return np.float64(data)
-    if isinstance(data, Tensor):
-        data = data.value
-    array = as_array(data, dtype)
-    keeps = isinstance(data, np.ndarray | np.generic) and array.dtype.kind not in "iu"
-    if dtype is None and not keeps and array.dtype.kind != "c":
-        array = array.astype(np.float64)
-    return settled(array)

@@ -20,6 +20,7 @@ from anabranch.core.values import ARRAYS
 from anabranch.errors import ArgumentError, TraceError
 from anabranch.frontends.captures import Guard, baked_numbers, guards, reachable
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
+from anabranch.frontends.manual import Graph as ManualGraph
 from anabranch.frontends.tensor import Tensor
 from anabranch.ops.layout import broadcast_to
 from anabranch.passes.rewrite import Rewrite, copied
@@ -226,7 +227,7 @@ def _settle_captures(
     trace.constants = [
         f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
     ] + _scalar_constants(graph)
-    trace.graph = _with_constants(graph, fixed).graph
+    trace.graph = _with_constants(graph, fixed)
 
 
 def _warn_of_unwatched(trace: Trace, unwatched: dict[int, Node]) -> None:
@@ -259,26 +260,28 @@ def _free_name(graph: Graph, label: str) -> str:
     return name
 
 
-def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Rewrite:
-    """The graph with these parameters turned into constants."""
+def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Graph:
+    """A copy with these parameters turned into constants; the trace's own nodes end with it."""
+    if not fixed:
+        return graph.duplicate()
 
     def replace(rewrite: Rewrite, node: Node, _: Any) -> Node | None:
         if node.id not in fixed:
             return None
         return rewrite.graph.constant(_array_of(fixed[node.id]))
 
-    return copied(graph, graph.nodes, replace)
+    return copied(graph, graph.nodes, replace).graph
 
 
 @boundary
-def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> ManualGraph:
     """The graph of a function as built, for arguments of these shapes and dtypes.
 
     Example:
         >>> import anabranch as ab
         >>> print(ab.trace(lambda x: ab.square(ab.square(x)) * 3.0, 2.0))
         graph "<lambda>": 4 nodes, 1 parameter
-        #0 parameter "x" : f64[]
+        #0 parameter "x" : f64[] weak
         #1 square(#0) : f64[]
         #2 square(#1) : f64[]
         #3 multiply(#2, 3.0) : f64[]
@@ -287,4 +290,5 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     leaves, structure = flatten((args, kwargs))
     name = getattr(function, "__name__", type(function).__name__)
     avals = [leaf_aval(leaf) for leaf in leaves]
-    return trace_function(function, avals, structure, name=name, backend="reference").graph
+    made = trace_function(function, avals, structure, name=name, backend="reference").graph
+    return made.duplicate(ManualGraph(made.name, made.backend))  # type: ignore[return-value]

@@ -8,12 +8,24 @@ from typing import Any
 
 from anabranch.core.aval import Shape
 from anabranch.core.bind import NUMBERS
-from anabranch.errors import DTypeError, OutOfRangeError, ShapeError
+from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 
 
 def shape_of(value: Any) -> Shape:
-    """The shape of any operand; Python numbers have shape ()."""
-    return () if type(value) in NUMBERS else tuple(value.shape)
+    """The shape of any operand; Python numbers have shape ().
+
+    Raises:
+        ArgumentError: `[bad-operand]` for what has no shape, such as a list.
+    """
+    if type(value) in NUMBERS:
+        return ()
+    if not hasattr(value, "shape"):
+        raise ArgumentError(
+            "bad-operand",
+            f"a {type(value).__name__} is no operand",
+            hint="ab.tensor(...) makes a tensor of it",
+        )
+    return tuple(value.shape)
 
 
 def axis_index(axis: Any, ndim: int) -> int:

@@ -23,15 +23,15 @@ inf, nan = math.inf, math.nan
 
 def _is_clean(product: Any) -> bool:
     # Only 0 times inf or NaN can differ from the plain product, and that is a NaN.
-    if product.ndim == 0:
+    if type(product) is float or product.ndim == 0:
         return product == product  # type: ignore[no-any-return]  # noqa: PLR0124  # quick isnan
     return not np.isnan(product).any()
 
 
 def _unpoisoned(product: Any, is_zero: Any) -> Any:
     """The product, with the NaN that a zero made of infinity or NaN put back to 0."""
-    poisoned = np.isnan(product) & is_zero
-    return settled(np.where(poisoned, product.dtype.type(0), product))
+    product = np.asarray(product)
+    return settled(np.where(np.isnan(product) & is_zero, product.dtype.type(0), product))
 
 
 def _absorb(ct: Any, p: Any) -> Any:

@@ -6,65 +6,131 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from anabranch.core.bind import state
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
-from anabranch.core.source import Source
+from anabranch.core.source import RawSource, Source
 
 
 @dataclass
 class Rewrite:
-    """A pass's result: the new graph, old node id to new node, and what was done, line by line."""
+    """A pass's result: the new graph, what stands for each old node, and what was done.
+
+    Attributes:
+        graph: the new graph; the old one stays as it was.
+        mapping: old node id to what took its place: a node, one output of a node, or a literal.
+        report: a line for each change.
+    """
 
     graph: Graph
-    mapping: dict[int, Node]
+    mapping: dict[int, Any]
     report: list[str] = field(default_factory=list)
+    _fixed: frozenset[int] = frozenset()
+    _owed: dict[int, list[RawSource]] = field(default_factory=dict, repr=False)
+    _given: dict[int, dict[RawSource, None]] = field(default_factory=dict, repr=False)
 
     def moved(self, edge: Any) -> Any:
-        """The new edge for an old one; literals stay."""
+        """The new edge or literal for an old one; literals stay."""
         if isinstance(edge, Literal):
             return edge
-        node = self.mapping[edge.node.id]
-        return node if len(node.avals) == 1 else node.outputs[edge.index]
+        found = self.mapping[edge.node.id]
+        is_whole = isinstance(found, Node) and len(edge.node.avals) > 1
+        return found.outputs[edge.index] if is_whole else found
+
+    def may_be_literal(self, node: Node) -> bool:
+        """Whether a literal can stand for this old node: not for outputs and logged ones."""
+        return node.id not in self._fixed and not node.logs
+
+    def give(self, value: Any, lines: Iterable[RawSource]) -> None:
+        """Let a node of the new graph, the one of an edge too, keep these lines as well."""
+        if not isinstance(value, Literal):
+            self._given.setdefault(value.node.id, {}).update(dict.fromkeys(lines))
+
+    def hand_on(self, node: Node, found: Any, lines: Iterable[RawSource]) -> None:
+        """Let what takes an old node's place keep these lines, or its readers if a literal does."""
+        if isinstance(found, Literal):
+            self._owed.setdefault(node.id, []).extend(lines)
+        else:
+            self.give(found, lines)
+
+    def kept(self, node: Node) -> tuple[RawSource, ...]:
+        """The lines of a node of the new graph, with those that it was given so far."""
+        return (*lines(node), *self._given.get(node.id, ()))
+
+    def owed(self, node: Node) -> list[RawSource]:
+        """The lines of what an old node reads as literals now: they can keep none themselves."""
+        if not self._owed:
+            return []
+        numbers = (e.node.id for e in node.inputs if not isinstance(e, Literal))
+        return [line for number in numbers for line in self._owed.get(number, ())]
+
+    def _settle(self) -> None:
+        for number, lines in self._given.items():
+            node = self.graph.nodes[number]
+            more = [line for line in lines if line != node.raw_source]
+            object.__setattr__(node, "also", tuple(dict.fromkeys((*node.also, *more))))
+        self._given.clear()
 
 
 Pass = Callable[[Graph], Rewrite]
+Replace = Callable[[Rewrite, Node, tuple[Any, ...]], Any]
 
 
-def copied(
-    graph: Graph,
-    nodes: Iterable[Node],
-    replace: Callable[[Rewrite, Node, tuple[Any, ...]], Node | None] = lambda *_: None,
-) -> Rewrite:
+def copied(graph: Graph, nodes: Iterable[Node], replace: Replace = lambda *_: None) -> Rewrite:
     """Copy these nodes into a new graph with all parameters, in order.
 
-    `replace(rewrite, node, new inputs)` may name a node of the new graph that takes this node's
-    place; then it also takes over its lines, names and logs.
+    `replace(rewrite, node, new inputs)` may name what takes this node's place: a node of the new
+    graph, one output of a node, or a literal. A node takes over its lines, name and logs; of a
+    literal, the readers take the lines; where none may stand the node is copied. Nodes made on the
+    way belong to the same line, scope and derivative.
     """
     new = Graph(graph.name, graph.backend)
-    rewrite = Rewrite(new, {})
+    rewrite = Rewrite(new, {}, _fixed=frozenset(edge.node.id for edge in graph.outputs))
     kept = {node.id: node for node in (*graph.parameters, *nodes)}
     for _, node in sorted(kept.items()):
         inputs = tuple(map(rewrite.moved, node.inputs))
-        found = replace(rewrite, node, inputs)
+        found = _replaced(replace, rewrite, node, inputs)
+        if isinstance(found, Literal):
+            if rewrite.may_be_literal(node):
+                rewrite.hand_on(node, found, [*lines(node), *rewrite.owed(node)])
+                rewrite.mapping[node.id] = found
+                continue
+            found = None
         if found is None:
             found = new.append(node.op, inputs, node.attrs, node.avals, like=node)
             if node.kind == "parameter":
                 new.parameters.append(found)
         else:
-            _take_over(found, node)
+            _take_over(rewrite, found, node)
+        if owed := rewrite.owed(node):
+            rewrite.give(found, owed)
         rewrite.mapping[node.id] = found
     if graph.outputs:
         new.set_outputs(map(rewrite.moved, graph.outputs))
+    rewrite._settle()
     return rewrite
 
 
-def _take_over(stays: Node, goes: Node) -> None:
-    lines = (stays.raw_source, *stays.also)
-    more = [raw for raw in (goes.raw_source, *goes.also) if raw is not None and raw not in lines]
-    object.__setattr__(stays, "also", (*stays.also, *dict.fromkeys(more)))
-    object.__setattr__(stays, "logs", stays.logs + goes.logs)
-    if stays.name is None:
-        stays.name = goes.name
+def _replaced(replace: Replace, rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
+    before = state.origin, state.scope, state.line
+    state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
+    try:
+        return replace(rewrite, node, inputs)
+    finally:
+        state.origin, state.scope, state.line = before
+
+
+def lines(node: Node) -> tuple[RawSource, ...]:
+    """Every line that a node stands for, its own first."""
+    return node.also if node.raw_source is None else (node.raw_source, *node.also)
+
+
+def _take_over(rewrite: Rewrite, stays: Any, goes: Node) -> None:
+    rewrite.give(stays, lines(goes))
+    logs = tuple((label, stays.index + index) for label, index in goes.logs)
+    object.__setattr__(stays.node, "logs", stays.node.logs + logs)
+    if stays.node.name is None:
+        stays.node.name = goes.name
 
 
 def place(node: Node) -> str:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import anabranch as ab
+from anabranch.core.node import Literal
 from anabranch.passes.merge import merge
-from anabranch.passes.pipeline import PASSES, run_passes
+from anabranch.passes.pipeline import DEFAULT, PASSES, run_passes
 from anabranch.passes.prune import prune
 from anabranch.passes.rewrite import Rewrite, copied
 
@@ -175,3 +176,134 @@ def test_no_passes_run_the_graph_as_built(spy) -> None:
     spy.values.clear()
     ab.compile(lambda x: spy(x, x) + spy(x, x))(2.0)
     assert len(spy.values) == 1
+
+
+def test_a_literal_stands_for_no_output_and_for_nothing_that_is_logged() -> None:
+    def seven(graph: ab.Graph) -> Rewrite:
+        return copied(graph, graph.nodes, lambda r, n, i: Literal(7.0) if n.kind == "op" else None)
+
+    g = ab.Graph("demo")
+    x = g.parameter("x", (), ab.float64)
+    inner, logged = ab.exp(x), ab.sin(x).log("sin")
+    g.set_outputs([inner + logged])
+    new = seven(g).graph
+    ab.check(new)
+    assert ops(new) == ["sin", "add"]
+    assert new.outputs[0].inputs[0].value == 7.0
+    assert {s.line for s in new.outputs[0].sources} >= {inner.source.line}
+
+
+def part_of(shape: tuple[int, ...] = (), log: bool = False) -> ab.Graph:
+    """x * 1 + x * 1, with something that no output needs."""
+    part = ab.Graph("part")
+    x = part.parameter("x", shape, ab.float64)
+    ab.exp(x)
+    doubled = x * 1 + x * 1
+    if log:
+        doubled.log("doubled")
+    part.set_outputs([doubled])
+    return part
+
+
+def parts(graph: ab.Graph) -> list[ab.Graph]:
+    return [node.attrs["graph"] for node in graph if "graph" in node.attrs]
+
+
+def test_passes_go_into_parts_and_a_shared_part_stays_shared() -> None:
+    part, outer = part_of(), ab.Graph("outer")
+    y = outer.parameter("y", (), ab.float64)
+    outer.set_outputs([part(y) + part(y * 2.0)])
+    new, reports = run_passes(outer)
+    ab.check(new)
+    one, other = parts(new)
+    assert one is other
+    assert ops(one) == ["add"]
+    assert any(line.startswith("in part: x * 1 = x: ") for line in reports[2].changes)
+    assert outer.compile(outer.outputs[0])(3.0) == 18.0
+    assert len(parts(outer)[0]) == 4  # the old part stays as it was
+
+
+def test_parts_of_parts_are_entered_once_each() -> None:
+    part = part_of()
+    for level in range(60):  # 2**60 ways lead in
+        outer = ab.Graph(f"level {level}")
+        y = outer.parameter("y", (), ab.float64)
+        outer.set_outputs([part(y) - part(y * 0.5)])
+        part = outer
+    new, _ = run_passes(part, ("algebra", "prune"))
+    for _ in range(60):
+        (new, other) = parts(new)
+        assert new is other
+    assert ops(new) == ["add"]
+
+
+def test_equal_parts_merge_but_each_that_prints_prints(capsys) -> None:
+    for log, calls in ((False, 1), (True, 2)):
+        part, outer = part_of(log=log), ab.Graph("outer")
+        y = outer.parameter("y", (), ab.float64)
+        run = outer.compile(part(y) + part(y))
+        assert len(parts(run.program.optimised)) == calls
+        assert run(1.0) == 4.0
+    assert capsys.readouterr().out == "doubled = 2.0\n" * 2
+
+
+def test_a_part_of_constants_is_not_folded() -> None:
+    part, outer = part_of((2,)), ab.Graph("outer")
+    y = outer.parameter("y", (2,), ab.float64)
+    outer.set_outputs([y + part(outer.constant([1.0, 2.0]))])
+    assert len(parts(run_passes(outer)[0])) == 1
+
+
+def test_a_pass_can_be_left_out() -> None:
+    g, x = doubled()
+    _, reports = run_passes(g, without="merge")
+    assert [r.name for r in reports] == ["prune", "fold", "algebra", "prune"]
+    _, reports = run_passes(g, without=("prune", "fold", "algebra"))
+    assert [r.name for r in reports] == ["merge"]
+    with pytest.raises(ab.errors.ArgumentError, match="unknown-pass"):
+        run_passes(g, without="polish")
+    assert x.graph is g
+
+
+def test_after_merge_there_is_one_product_and_one_sum() -> None:
+    run = ab.compile(lambda x: x * x + x * x)
+    assert ops(run.graph(3.0)) == ["multiply", "add"]
+    assert run(3.0) == 18.0
+
+
+def test_the_default_order_changes_no_bit_and_says_so() -> None:
+    assert DEFAULT == ("prune", "fold", "algebra", "merge", "prune")
+    assert set(PASSES) == {*DEFAULT, "stabilise"}
+
+
+def test_a_report_prints_every_change_with_its_line() -> None:
+    g, x = doubled()
+    scaled = (g.outputs[0] * 1).named("scaled")
+    g.set_outputs([scaled - ab.exp(g.constant([0.0, 1.0]))])
+    _, reports = run_passes(g)
+    text = "\n".join(map(str, reports))
+    head = [line for line in text.splitlines() if not line.startswith("  ")]
+    assert [line.split(":")[0] for line in head] == list(DEFAULT)
+    assert all("test_passes.py:" in line for line in text.splitlines() if line.startswith("  "))
+    assert f"  x * 1 = x: scaled ({scaled.source}) becomes add" in text
+    assert x.graph is g
+
+
+def test_nodes_of_a_users_pass_belong_to_the_line_that_they_replace() -> None:
+    def narrower(graph: ab.Graph) -> Rewrite:
+        def replace(rewrite, node, inputs):
+            if node.op.name != "exp":
+                return None
+            return ab.exp(inputs[0].astype(ab.float32)).astype(node.dtype)
+
+        return copied(graph, graph.nodes, replace)
+
+    g = ab.Graph("demo")
+    x = g.parameter("x", (), ab.float64)
+    with ab.scope("part"):
+        y = ab.exp(x)
+    g.set_outputs([y + 1.0])
+    made = narrower(g).graph.nodes[1:4]
+    assert [node.op.name for node in made] == ["astype", "exp", "astype"]
+    assert {node.source.line for node in made} == {y.source.line}
+    assert {node.scope for node in made} == {"part"}

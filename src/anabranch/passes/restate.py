@@ -1,0 +1,96 @@
+"""Rules on a program that is already there: nodes of a growing graph, or recorded tensors.
+
+A graph only grows and tensors do not change, so nothing is replaced: where a rule fits, the new
+spelling and what depends on it are built again beside the old, and the new results are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from anabranch.core.bind import bind, state
+from anabranch.core.node import Literal, Node
+from anabranch.core.op import Op
+from anabranch.passes.pattern import Application, Site
+from anabranch.passes.rewrite import lines
+from anabranch.passes.rules import Rule, Table, described, firings, table_of
+from anabranch.passes.stability import RULES
+
+
+def restated(
+    outputs: Sequence[Any], rules: Iterable[Rule] = RULES, after: Iterable[Any] = ()
+) -> tuple[list[Any], list[str]]:
+    """These values as the rules spell them, and a report.
+
+    Args:
+        outputs: edges of one graph, or recorded tensors.
+        rules: those of `stabilise` by default.
+        after: values behind which nothing is read or changed.
+
+    Returns:
+        For each output the value to take in its place, itself where no rule touches it.
+    """
+    rules = tuple(rules)
+    nodes = _region(outputs, {edge.node.id for edge in after})
+    present = {node.op for node in nodes}
+    if not any(_ops(rule.root) <= present for rule in rules):
+        return list(outputs), []
+    table, moved, report = table_of(rules), _Moved(), list[str]()
+    before = state.origin, state.scope, state.line
+    try:
+        for node in nodes:
+            state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
+            moved.enter(node, _restated(node, table, moved, report))
+    finally:
+        state.origin, state.scope, state.line = before
+    return [moved(edge) for edge in outputs], report
+
+
+class _Moved(dict[tuple[int, int], Any]):
+    """The new edge or literal for each output of a node that was built again."""
+
+    def __call__(self, edge: Any) -> Any:
+        return edge if isinstance(edge, Literal) else self.get((edge.node.id, edge.index), edge)
+
+    def enter(self, node: Node, found: Any) -> None:
+        if found is not None:
+            outputs = found if isinstance(found, tuple) else (found,)
+            self.update({(node.id, index): one for index, one in enumerate(outputs)})
+
+
+def _restated(node: Node, table: Table, moved: _Moved, report: list[str]) -> Any:
+    """What takes the place of a node: by a rule, or the same op on new inputs; else None."""
+    inputs = tuple(map(moved, node.inputs))
+    found = None
+    if node.op in table and not node.logs and len(node.avals) == 1:
+        site = Site(node.op, inputs, node.attrs)
+        for rule, match, found in firings(table, site, node.avals[0], may_be_literal=False):
+            report.append(described(rule, node, found))
+            _keep(found.node, (node, *match.nodes))
+    if found is None and any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
+        values = [edge.value if isinstance(edge, Literal) else edge for edge in inputs]
+        found = bind(node.op, *values, **node.attrs)
+    return found
+
+
+def _keep(stays: Node, others: Iterable[Node]) -> None:
+    more = [line for node in others for line in lines(node) if line != stays.raw_source]
+    object.__setattr__(stays, "also", tuple(dict.fromkeys((*stays.also, *more))))
+
+
+def _region(outputs: Sequence[Any], stops: set[int]) -> list[Node]:
+    """The nodes that these depend on, up to the stops, inputs first."""
+    found: dict[int, Node] = {}
+    pending = [edge.node for edge in outputs]
+    while pending:
+        node = pending.pop()
+        if node.id not in found and node.id not in stops:
+            found[node.id] = node
+            pending += [edge.node for edge in node.inputs if not isinstance(edge, Literal)]
+    return [found[number] for number in sorted(found)]
+
+
+def _ops(pattern: Application) -> set[Op]:
+    inner = [_ops(arg) for arg in pattern.args if isinstance(arg, Application)]
+    return {pattern.op}.union(*inner)
