@@ -15,18 +15,17 @@ from anabranch.core.dtype import is_floating
 from anabranch.core.entry import boundary
 from anabranch.diff.region import ancestors
 from anabranch.errors import ArgumentError, DTypeError
+from anabranch.frontends.arguments import (
+    Argnums,
+    Function,
+    require_function,
+    split_aux,
+    wanted_arguments,
+)
 from anabranch.frontends.containers import argument_names, flatten, unflatten
 from anabranch.frontends.evaluation import Evaluation, is_recorded, refusal
 from anabranch.frontends.matrix import JacobianPlan, blocks
-from anabranch.frontends.transforms import (
-    Argnums,
-    Function,
-    _require_function,
-    _split_aux,
-    _wanted,
-    grad,
-    jvp,
-)
+from anabranch.frontends.transforms import grad, jvp
 
 MODES = ("auto", "forward", "reverse")
 _CHUNK = 64
@@ -78,12 +77,12 @@ class Jacobian:
         return self if instance is None else functools.partial(self, instance)
 
     def _evaluated(self, args: Any, kwargs: Any) -> tuple[Evaluation, Any, Any]:
-        keys = _wanted(self.function, self._argnums, args, kwargs)
+        keys = wanted_arguments(self.function, self._argnums, args, kwargs)
         names = argument_names(self.function, len(args))
         wanted = {key: key if isinstance(key, str) else names[key] for key in keys}
         refuse = refusal(self._what, self.function, args)
         run = Evaluation(self.function, args, kwargs, wanted, refuse)
-        out, aux = _split_aux(run.out) if self._has_aux else (run.out, None)
+        out, aux = split_aux(run.out) if self._has_aux else (run.out, None)
         for leaf in flatten(out)[0]:
             self._require_floating(leaf)
         return run, out, aux
@@ -122,7 +121,7 @@ class Jacobian:
 
     def _chosen(self, run: Evaluation, row: list[Any], args: Any, kwargs: Any) -> Any:
         groups = run.grouped(row)
-        keys = _wanted(self.function, self._argnums, args, kwargs)
+        keys = wanted_arguments(self.function, self._argnums, args, kwargs)
         found = tuple(groups[key] for key in keys)
         return found[0] if isinstance(self._argnums, int | str) else found
 
@@ -170,7 +169,7 @@ def jacobian(
         array([[2., 0.],
                [0., 4.]])
     """
-    _require_function("jacobian", f)
+    require_function("jacobian", f)
     _require_way(mode, chunk)
     return Jacobian(f, argnums, mode, chunk, has_aux, "jacobian")
 
@@ -204,7 +203,7 @@ def hessian(
         array([[ 6.,  0.],
                [ 0., 12.]])
     """
-    _require_function("hessian", f)
+    require_function("hessian", f)
     _require_way(mode, chunk)
     gradient = grad(f, argnums, has_aux=has_aux)
     return Jacobian(gradient, argnums, mode, chunk, has_aux, "hessian")
@@ -240,7 +239,7 @@ def hvp(
         >>> gradient, product
         (array([ 3., 12.]), array([  6., 120.]))
     """
-    _require_function("hvp", f)
+    require_function("hvp", f)
     if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
         raise ArgumentError(
             "bad-argument",

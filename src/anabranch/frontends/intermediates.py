@@ -21,9 +21,9 @@ from anabranch.diff.forward import forward
 from anabranch.diff.region import ancestors, dependents, key_of, node_steps
 from anabranch.errors import ArgumentError
 from anabranch.frontends import engine
+from anabranch.frontends.arguments import filled_in, lifted, matching, require_policy
 from anabranch.frontends.containers import flatten
 from anabranch.frontends.tensor import Tensor
-from anabranch.frontends.transforms import _filled, _lifted, _matching, _require_policy
 
 
 @boundary
@@ -125,20 +125,20 @@ def tangents(
         >>> [float(t) for t in ab.tangents([h, z], [x], [1.0])]
         [6.0, 30.0]
     """
-    _require_policy(unused)
+    require_policy(unused)
     for value in (*zs, *xs):
         if not isinstance(value, Edge | Tensor):
             kind = type(value).__name__
             raise ArgumentError("not-a-tensor", f"a {kind} is neither a tensor nor a node")
         if isinstance(value, Edge) and value.node.graph is None:
             raise ended(value.node)
-    given = _matching("tangents", list(ts), xs, flatten(list(xs))[1])
+    given = matching("tangents", list(ts), xs, flatten(list(xs))[1])
     found = _pushed(zs, xs, given, record)
     results = []
     for position, z in enumerate(zs):
         name = getattr(z, "name", None) or f"zs[{position}]"
-        value = _filled(found.get(key_of(z)), z, name, unused)
-        results.append(_lifted(value, z) if isinstance(value, ARRAYS) else value)
+        value = filled_in(found.get(key_of(z)), z, name, unused)
+        results.append(lifted(value, z) if isinstance(value, ARRAYS) else value)
     return results
 
 

@@ -7,27 +7,37 @@ Outside `ab.compile` nothing is cached, so Python branches on values work. None 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.core.aval import aval_of
-from anabranch.core.bind import NUMBERS, state
+from anabranch.core.bind import state
 from anabranch.core.entry import boundary
 from anabranch.core.graph import ended
 from anabranch.core.node import Edge
-from anabranch.core.values import ARRAYS, as_array, settled
+from anabranch.core.values import ARRAYS
 from anabranch.diff.region import ancestors, dependents, key_of, node_steps
 from anabranch.diff.reverse import reverse, zeros_like
-from anabranch.errors import ArgumentError, DTypeError, NoGradientError, ShapeError
+from anabranch.errors import ArgumentError
 from anabranch.frontends import engine
-from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
+from anabranch.frontends.arguments import (
+    Argnums,
+    Function,
+    bare,
+    filled_in,
+    lifted,
+    matching,
+    one_like,
+    require_function,
+    require_policy,
+    require_scalar,
+    split_aux,
+    wanted_arguments,
+)
+from anabranch.frontends.containers import argument_names, flatten, unflatten
 from anabranch.frontends.evaluation import Evaluation, refusal
-from anabranch.frontends.tensor import Tensor, make_tensor
-
-Function = Callable[..., Any]
-Argnums = int | str | Sequence[int | str]
+from anabranch.frontends.tensor import Tensor
 
 
 @boundary
@@ -81,21 +91,21 @@ def value_and_grad(
         >>> float(value), float(slope)
         (10.0, 2.0)
     """
-    _require_function("grad", f)
-    _require_policy(unused)
+    require_function("grad", f)
+    require_policy(unused)
 
     @boundary
     @functools.wraps(f)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        keys = _wanted(f, argnums, args, kwargs)
+        keys = wanted_arguments(f, argnums, args, kwargs)
         names = argument_names(f, len(args))
         wanted = {key: key if isinstance(key, str) else names[key] for key in keys}
         run = Evaluation(f, args, kwargs, wanted, refusal("grad", f, args))
-        out, aux = _split_aux(run.out) if has_aux else (run.out, None)
-        _require_scalar("grad", out)
-        grads = run.pull([out], [_one(out)])
+        out, aux = split_aux(run.out) if has_aux else (run.out, None)
+        require_scalar("grad", out)
+        grads = run.pull([out], [one_like(out)])
         filled = [
-            _filled(ct, alias, name, unused)
+            filled_in(ct, alias, name, unused)
             for ct, alias, name in zip(grads, run.aliases, run.names, strict=True)
         ]
         groups = run.grouped(filled)
@@ -123,19 +133,19 @@ def vjp(f: Function, *primals: Any, has_aux: bool = False) -> Any:
         >>> pullback(np.array([1.0, 10.0]))
         (array([ 2., 40.]),)
     """
-    _require_function("vjp", f)
+    require_function("vjp", f)
     names = argument_names(f, len(primals))
     run = Evaluation(
         f, primals, {}, dict(enumerate(names)), refusal("vjp", f, primals), copies=True
     )
-    out, aux = _split_aux(run.out) if has_aux else (run.out, None)
+    out, aux = split_aux(run.out) if has_aux else (run.out, None)
     edges, structure = flatten(out)
 
     @boundary
     def pullback(ct: Any) -> tuple[Any, ...]:
-        cts = _matching("cotangent", ct, edges, structure)
+        cts = matching("cotangent", ct, edges, structure)
         filled = [
-            zeros_like(_bare(a)) if g is None else g
+            zeros_like(bare(a)) if g is None else g
             for g, a in zip(run.pull(edges, cts), run.aliases, strict=True)
         ]
         return tuple(run.given_back(group) for group in run.grouped(filled).values())
@@ -169,7 +179,7 @@ def jvp(
         >>> float(out), float(t)
         (10.0, 5.0)
     """
-    _require_function("jvp", f)
+    require_function("jvp", f)
     if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
         raise ArgumentError(
             "bad-argument",
@@ -180,12 +190,12 @@ def jvp(
     run = Evaluation(
         f, tuple(primals), {}, dict(enumerate(names)), refusal("jvp", f, tuple(primals))
     )
-    out, aux = _split_aux(run.out) if has_aux else (run.out, None)
+    out, aux = split_aux(run.out) if has_aux else (run.out, None)
     edges, structure = flatten(out)
     given = flatten(tuple(primals))[1]
-    ts = _matching("tangent", tuple(tangents), run.aliases, given)
+    ts = matching("tangent", tuple(tangents), run.aliases, given)
     pushed = run.push(edges, ts)
-    filled = [zeros_like(_bare(e)) if t is None else t for t, e in zip(pushed, edges, strict=True)]
+    filled = [zeros_like(bare(e)) if t is None else t for t, e in zip(pushed, edges, strict=True)]
     result = run.given_back(out), run.given_back(unflatten(structure, filled))
     return (*result, run.given_back(aux)) if has_aux else result
 
@@ -214,7 +224,7 @@ def gradients(
         >>> float(g.compile(slope)(2.0))
         12.0
     """
-    _require_policy(unused)
+    require_policy(unused)
     if not isinstance(xs, list | tuple):
         raise ArgumentError("bad-argument", "gradients takes a list of what to differentiate by")
     for value in (z, *xs):
@@ -228,7 +238,7 @@ def gradients(
     if isinstance(z, Edge):
         steps = node_steps(region.values(), within)
         if ct is None:
-            _require_scalar("gradients", z)
+            require_scalar("gradients", z)
             ct = z.dtype.type(1)
         found = reverse(steps, {key_of(z): ct}, within)
     else:
@@ -243,118 +253,7 @@ def gradients(
     results = []
     for position, x in enumerate(xs):
         name = getattr(x, "name", None) or f"xs[{position}]"
-        value = _filled(found.get(key_of(x)), x, name, unused)
+        value = filled_in(found.get(key_of(x)), x, name, unused)
         # An array is a gradient that was computed at once, or one that is constant.
-        results.append(_lifted(value, z) if isinstance(value, ARRAYS) else value)
+        results.append(lifted(value, z) if isinstance(value, ARRAYS) else value)
     return results
-
-
-def _lifted(array: Any, z: Any) -> Any:
-    if isinstance(z, Tensor):
-        return make_tensor(settled(array.copy()))
-    graph = z.node.graph
-    return array if graph is None else graph.constant(array)
-
-
-def _require_function(what: str, f: Any) -> None:
-    if not callable(f):
-        raise ArgumentError("bad-argument", f"{what} needs a function, not a {type(f).__name__}")
-
-
-def _require_policy(unused: str) -> None:
-    if unused not in ("zero", "none", "raise"):
-        raise ArgumentError("bad-argument", f'unused is "zero", "none" or "raise", not {unused!r}')
-
-
-def _wanted(f: Function, argnums: Argnums, args: Any, kwargs: Any) -> list[int | str]:
-    """Positions or keyword names of the arguments to differentiate, in the order asked for."""
-    names = argument_names(f, len(args))
-    chosen: Any = [argnums] if isinstance(argnums, int | str) else argnums
-    if not isinstance(chosen, Sequence) or not all(type(one) in (int, str) for one in chosen):
-        raise ArgumentError(
-            "bad-argument", f"argnums is a position or a name, or a tuple of them, not {argnums!r}"
-        )
-    return [_argument_key(one, names, args, kwargs) for one in chosen]
-
-
-def _argument_key(one: int | str, names: list[str], args: Any, kwargs: Any) -> int | str:
-    if isinstance(one, str) and one in kwargs:
-        return one
-    position = names.index(one) if one in names else one
-    if isinstance(position, int) and -len(args) <= position < len(args):
-        return position % len(args)
-    known = ", ".join([*names, *kwargs])
-    raise ArgumentError("no-such-argument", f"argnums names {one!r}, the call has: {known}")
-
-
-def _split_aux(out: Any) -> tuple[Any, Any]:
-    if not isinstance(out, tuple) or len(out) != 2:
-        raise ArgumentError("no-aux", "with has_aux=True the function must return (value, aux)")
-    return out
-
-
-def _require_scalar(what: str, out: Any) -> None:
-    if not isinstance(out, Edge | Tensor | np.ndarray | np.generic) and type(out) not in NUMBERS:
-        raise ArgumentError(
-            "not-a-scalar",
-            f"{what} needs a function that returns a scalar, got {type(out).__name__}",
-            hint="has_aux=True for (value, aux); ab.vjp for containers",
-        )
-    kind = aval_of(out)
-    if kind.shape:
-        raise ShapeError(
-            "not-a-scalar",
-            f"{what} needs a scalar result, the function returned {kind}",
-            hint="sum or mean it, or give a cotangent with ab.vjp",
-        )
-    if not kind.is_floating and type(out) not in NUMBERS:
-        raise DTypeError(
-            "integer-gradient",
-            f"{what} has no meaning for a result of {kind}; only floats have tangents",
-        )
-
-
-def _one(out: Any) -> Any:
-    return None if type(out) in NUMBERS else out.dtype.type(1)
-
-
-def _filled(ct: Any, alias: Any, name: str, unused: str) -> Any:
-    if ct is not None or unused == "none":
-        return ct
-    if unused == "raise":
-        raise NoGradientError("unused-argument", f'the result does not depend on "{name}"')
-    return zeros_like(_bare(alias))
-
-
-def _bare(value: Any) -> Any:
-    """A value whose zeros need no recording."""
-    if type(value) in NUMBERS:
-        return np.asarray(value)
-    return value.value if isinstance(value, Tensor) else value
-
-
-class _Leaf:
-    def __repr__(self) -> str:
-        return "*"
-
-
-def _shown(structure: Any) -> str:
-    """A container with a star for each leaf: `{'w': *, 'b': *}`."""
-    return repr(unflatten(structure, [_Leaf()] * structure.num_leaves))
-
-
-def _matching(what: str, tree: Any, edges: Sequence[Any], structure: Any) -> list[Any]:
-    """The leaves of `tree`, which must match these values one for one."""
-    leaves, given = flatten(tree)
-    if given != structure:
-        raise ArgumentError(
-            "container-mismatch", f"the {what} is {_shown(given)}, need {_shown(structure)}"
-        )
-    result = []
-    for name, leaf, edge in zip(leaf_names(given, what), leaves, edges, strict=True):
-        kind = aval_of(edge)
-        value = leaf if isinstance(leaf, Edge | Tensor) else settled(as_array(leaf, kind.dtype))
-        if value.shape != kind.shape:
-            raise ShapeError("shape-mismatch", f"{name} has shape {value.shape}, need {kind.shape}")
-        result.append(value)
-    return result
