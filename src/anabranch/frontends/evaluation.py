@@ -30,6 +30,7 @@ from anabranch.frontends.containers import (
     unflatten,
 )
 from anabranch.frontends.tensor import Tensor, make_tensor
+from anabranch.passes.restate import restated
 
 Refusal = Callable[[str, Any], AnabranchError]
 
@@ -75,7 +76,7 @@ class Evaluation:
                 key: self._aliased(key, value, wanted[key], refuse) if key in wanted else value
                 for key, value in kwargs.items()
             }
-            self.out = function(*new_args, **new_kwargs)
+            self.out = self._stable(function(*new_args, **new_kwargs))
         finally:
             state.recording, state.transforms = before
         if state.recording and not (self.is_symbolic or self.is_recorded) and self._captures():
@@ -88,6 +89,18 @@ class Evaluation:
             t.node.op is PARAMETER and t.node.id not in state.aliases
             for t in ancestors(edges).values()
         )
+
+    def _stable(self, out: Any) -> Any:
+        """The result with naive spellings written as the stability rows say."""
+        leaves, structure = flatten(out)
+        places = [i for i, leaf in enumerate(leaves) if is_recorded(leaf) and leaf.node.inputs]
+        with np.errstate(all="ignore"):
+            found, report = restated([leaves[i] for i in places], after=self.aliases)
+        if not report:
+            return out
+        for i, new in zip(places, found, strict=True):
+            leaves[i] = new
+        return unflatten(structure, leaves)
 
     def _aliased(self, key: int | str, tree: Any, name: str, refuse: Refusal) -> Any:
         leaves, structure = flatten(tree)

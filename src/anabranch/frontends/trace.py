@@ -263,7 +263,7 @@ def _free_name(graph: Graph, label: str) -> str:
 def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Graph:
     """A copy with these parameters turned into constants; the trace's own nodes end with it."""
     if not fixed:
-        return graph.duplicate()
+        return graph.duplicate(ManualGraph(graph.name, graph.backend))
 
     def replace(rewrite: Rewrite, node: Node, _: Any) -> Node | None:
         if node.id not in fixed:
@@ -291,4 +291,6 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> ManualGrap
     name = getattr(function, "__name__", type(function).__name__)
     avals = [leaf_aval(leaf) for leaf in leaves]
     made = trace_function(function, avals, structure, name=name, backend="reference").graph
+    if isinstance(made, ManualGraph):
+        return made
     return made.duplicate(ManualGraph(made.name, made.backend))  # type: ignore[return-value]

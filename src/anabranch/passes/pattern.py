@@ -47,6 +47,11 @@ class Application(Pattern):
         self.attrs = attrs
         self.commutes = op.name in COMMUTATIVE
 
+    def ops(self) -> frozenset[Op]:
+        """Every op in the pattern."""
+        inner = [arg.ops() for arg in self.args if isinstance(arg, Application)]
+        return frozenset({self.op}).union(*inner)
+
 
 for _kind in (Variable, Application):
     register_frontend(_kind, 3, Application)

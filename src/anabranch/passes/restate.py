@@ -11,15 +11,14 @@ from typing import Any
 
 from anabranch.core.bind import bind, state
 from anabranch.core.node import Literal, Node
-from anabranch.core.op import Op
-from anabranch.passes.pattern import Application, Site
+from anabranch.passes.pattern import Site
 from anabranch.passes.rewrite import lines
 from anabranch.passes.rules import Rule, Table, described, firings, table_of
 from anabranch.passes.stability import RULES
 
 
 def restated(
-    outputs: Sequence[Any], rules: Iterable[Rule] = RULES, after: Iterable[Any] = ()
+    outputs: Sequence[Any], rules: Sequence[Rule] = RULES, after: Iterable[Any] = ()
 ) -> tuple[list[Any], list[str]]:
     """These values as the rules spell them, and a report.
 
@@ -31,10 +30,9 @@ def restated(
     Returns:
         For each output the value to take in its place, itself where no rule touches it.
     """
-    rules = tuple(rules)
     nodes = _region(outputs, {edge.node.id for edge in after})
     present = {node.op for node in nodes}
-    if not any(_ops(rule.root) <= present for rule in rules):
+    if not any(rule.ops <= present for rule in rules):
         return list(outputs), []
     table, moved, report = table_of(rules), _Moved(), list[str]()
     before = state.origin, state.scope, state.line
@@ -89,8 +87,3 @@ def _region(outputs: Sequence[Any], stops: set[int]) -> list[Node]:
             found[node.id] = node
             pending += [edge.node for edge in node.inputs if not isinstance(edge, Literal)]
     return [found[number] for number in sorted(found)]
-
-
-def _ops(pattern: Application) -> set[Op]:
-    inner = [_ops(arg) for arg in pattern.args if isinstance(arg, Application)]
-    return {pattern.op}.union(*inner)

@@ -63,6 +63,7 @@ class Rule:
     may_change_nan: bool = False
     in_order: bool = False
     root: Application = field(init=False, repr=False)
+    ops: frozenset[Op] = field(init=False, repr=False)
     _takes: tuple[str, ...] = field(init=False, repr=False)
     _needs: tuple[str, ...] = field(init=False, repr=False, default=())
 
@@ -77,6 +78,7 @@ class Rule:
             raise ArgumentError("bad-argument", f"the pattern of rule {self.name!r} applies no op")
         root.commutes &= not self.in_order
         object.__setattr__(self, "root", root)
+        object.__setattr__(self, "ops", root.ops())
         for target, function in (("_takes", self.becomes), ("_needs", self.when)):
             names = () if function is None else _parameters(function)
             unknown = set(names) - {*variables, "out"}
