@@ -21,7 +21,7 @@ from typing import Any
 import harness
 
 HERE = Path(__file__).parent
-WORKLOADS = ("eager",)
+WORKLOADS = ("eager", "chain")
 PAUSE = 0.03  # between blocks: lets the last peer's threads come to rest
 
 

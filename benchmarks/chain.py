@@ -1,0 +1,87 @@
+"""Large graphs, eagerly: a chain of 100,000 ops, and one whose parts are shared at every level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness import Bench, Workload
+
+WORKLOAD = Workload(
+    "value and gradient, built anew each time",
+    ["chain of 100,000 ops", "shared, depth 1,000"],
+    unit=1e-3,
+    unit_name="milliseconds",
+    tolerance=1e-9,
+)
+
+
+def function(case: str) -> Any:
+    def chain(x: Any) -> Any:
+        for _ in range(50_000):
+            x = x * 0.99999 + 0.0001
+        return x
+
+    def shared(x: Any) -> Any:
+        before, last = x, x * 0.5
+        for _ in range(1_000):
+            before, last = last, (before + last) * 0.618  # each level uses the two before it
+        return last
+
+    return chain if case.startswith("chain") else shared
+
+
+def bench(step: Any) -> Bench:
+    return Bench(step, lambda: dict(zip(("value", "slope"), map(float, step()), strict=True)))
+
+
+@WORKLOAD.peer("anabranch")
+def anabranch(case: str) -> Bench:
+    import anabranch as ab
+
+    f = function(case)
+
+    def step() -> Any:
+        x = ab.tensor(0.7, requires_grad=True)
+        y = f(x)
+        y.backward(keep="leaves")
+        return y, x.grad
+
+    return bench(step)
+
+
+@WORKLOAD.peer("torch")
+def torch_eager(case: str) -> Bench:
+    import torch
+
+    f = function(case)
+
+    def step() -> Any:
+        x = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+        y = f(x)
+        y.backward()
+        return y.detach(), x.grad
+
+    return bench(step)
+
+
+@WORKLOAD.peer("autograd")
+def hips_autograd(case: str) -> Bench:
+    import autograd
+
+    f = autograd.value_and_grad(function(case))
+    return bench(lambda: f(0.7))
+
+
+@WORKLOAD.peer("micrograd")
+def micrograd(case: str) -> Bench:
+    from micrograd.engine import Value
+
+    f = function(case)
+
+    def step() -> Any:
+        x = Value(0.7)
+        y = f(x)
+        y.backward()
+        return y.data, x.grad
+
+    return bench(step)
