@@ -43,6 +43,12 @@ class ReferenceExecutable:
                 self._new_place(node, value=node.attrs["value"])
             elif node.kind == "op":
                 ops.append((node, tuple(map(self._input, node.inputs)), self._new_places(node)))
+        self._leaf_logs = [
+            (label, self._place_of[node.id, 0])
+            for node in logged
+            if node.kind != "op"
+            for label, _ in node.logs
+        ]
         self._outputs = [self._input(edge) for edge in graph.outputs]
         self._program = self._instructions(ops)
 
@@ -81,6 +87,8 @@ class ReferenceExecutable:
         env = self._initial.copy()
         for place, value in zip(self._parameters, arguments, strict=True):
             env[place] = value
+        for label, place in self._leaf_logs:
+            print(f"{label} = {env[place]}")
         # Infinities and NaN are values here; reports look for them, warnings do not help.
         with np.errstate(all="ignore"):
             for ref, attrs, inputs, outputs, is_weak, dies, node in self._program:

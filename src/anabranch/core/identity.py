@@ -26,21 +26,59 @@ def structure_hash(graph: Graph) -> str:
         >>> ab.structure_hash(g) == ab.structure_hash(h)
         True
     """
+    return _digest(graph, part_digests(graph))
+
+
+def part_digests(graph: Graph) -> dict[int, str]:
+    """The structure hash of every part by id; a part that is shared is hashed once."""
+    known: dict[int, str] = {}
+    for part in all_parts(graph):
+        known[id(part)] = _digest(part, known)
+    return known
+
+
+def _digest(graph: Graph, known: dict[int, str]) -> str:
     digest = hashlib.sha256()
-    for part in _parts(graph):
-        digest.update(part.encode())
+    for line in _lines(graph, known):
+        digest.update(line.encode())
         digest.update(b"\n")
     return digest.hexdigest()
 
 
-def _parts(graph: Graph) -> Iterator[str]:
+def _lines(graph: Graph, known: dict[int, str]) -> Iterator[str]:
     yield " ".join(str(node.id) for node in graph.parameters)
     for node in graph.nodes:
         inputs = " ".join(map(edge_key, node.inputs))
-        attrs = " ".join(f"{k}={value_key(v)}" for k, v in sorted(node.attrs.items()))
+        attrs = " ".join(f"{k}={value_key(v, known)}" for k, v in sorted(node.attrs.items()))
         avals = " ".join(f"{a}{'~' * a.weak}" for a in node.avals)
         yield f"{node.id} {node.op.name} ({inputs}) {{{attrs}}} {avals}"
     yield " ".join(map(edge_key, graph.outputs))
+
+
+def all_parts(graph: Graph) -> list[Graph]:
+    """Every graph that nodes hold as an attr, at any depth, each once, the innermost first."""
+    found: dict[int, Graph] = {}
+    pending = [(part, False) for part in held_parts(graph)]
+    while pending:
+        part, is_entered = pending.pop()
+        if is_entered:
+            found.setdefault(id(part), part)
+        elif id(part) not in found:
+            pending.append((part, True))
+            pending += [(inner, False) for inner in held_parts(part)]
+    return list(found.values())
+
+
+def held_parts(graph: Graph) -> list[Graph]:
+    """The graphs that a graph's own nodes hold, each once."""
+    held = {
+        id(value): value
+        for node in graph.nodes
+        if node.attrs
+        for value in node.attrs.values()
+        if is_graph(value)
+    }
+    return list(held.values())
 
 
 def edge_key(edge: Any) -> str:
@@ -50,8 +88,11 @@ def edge_key(edge: Any) -> str:
     return f"{value_key(edge.value)}{'~' * edge.aval.weak}"
 
 
-def value_key(value: Any) -> str:
-    """A constant value by type and bits, so that 1, 1.0, True, 0.0 and -0.0 all differ."""
+def value_key(value: Any, known: dict[int, str] | None = None) -> str:
+    """A constant value by type and bits, so that 1, 1.0, True, 0.0 and -0.0 all differ.
+
+    `known` holds the structure hashes of graphs by id.
+    """
     if isinstance(value, np.ndarray | np.generic):
         array = np.ascontiguousarray(value)
         digest = hashlib.sha256(array.tobytes()).hexdigest()
@@ -65,7 +106,7 @@ def value_key(value: Any) -> str:
     if isinstance(value, slice):
         return f"slice({value.start},{value.stop},{value.step})"
     if is_graph(value):
-        return f"graph:{structure_hash(value)}"
+        return f"graph:{(known or {}).get(id(value)) or structure_hash(value)}"
     return f"{type(value).__name__}:{value!r}"
 
 

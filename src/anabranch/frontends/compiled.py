@@ -38,6 +38,7 @@ class CompiledFunction:
         function: Callable[..., Any],
         backend: str,
         passes: Passes,
+        without: Sequence[str],
         static: Iterable[str | int],
         verbose: bool,
     ) -> None:
@@ -45,6 +46,7 @@ class CompiledFunction:
         self.function = function
         self.backend = backend
         self.passes = passes
+        self.without = without
         self.name = getattr(function, "__name__", type(function).__name__)
         self._static = tuple(static)
         self._verbose = verbose
@@ -98,7 +100,7 @@ class CompiledFunction:
         trace = trace_function(
             self.function, avals, structure, name=self.name, backend=self.backend, log=log
         )
-        program = Program(trace.graph, self.backend, self.passes)
+        program = Program(trace.graph, self.backend, self.passes, self.without)
         log(f"5 compiled by {self.backend}")
         self._cache[key] = trace, program
         self._last_key = key
@@ -243,6 +245,7 @@ def compile(
     *,
     backend: str = "reference",
     passes: Passes = None,
+    without: Sequence[str] = (),
     static: str | int | Iterable[str | int] = (),
     verbose: bool = False,
 ) -> Any:
@@ -258,6 +261,7 @@ def compile(
         f: the function; without it, a decorator is returned.
         backend: `"reference"`.
         passes: names of passes or pass functions in order; `()` runs the graph as built.
+        without: names of passes to leave out.
         static: names or positions of arguments that are part of the program.
         verbose: print the five steps of each trace.
 
@@ -282,6 +286,6 @@ def compile(
             raise ArgumentError("bad-argument", "ab.compile needs a function")
         _require_arguments(function, names)
         find_backend(backend)
-        return CompiledFunction(function, backend, passes, names, verbose)
+        return CompiledFunction(function, backend, passes, tuple(without), names, verbose)
 
     return decorate if f is None else decorate(f)

@@ -12,7 +12,7 @@ from anabranch.backends.reference import ReferenceBackend
 from anabranch.core.bind import NUMBERS
 from anabranch.core.graph import Graph
 from anabranch.errors import ArgumentError
-from anabranch.passes.pipeline import DEFAULT, PassReport, run_passes
+from anabranch.passes.pipeline import PassReport, run_passes
 from anabranch.passes.rewrite import Pass
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceBackend(),)}
@@ -34,9 +34,11 @@ def find_backend(name: str) -> Backend:
 class Program:
     """A graph made executable: as built, as optimised, what the passes did, how to run it."""
 
-    def __init__(self, graph: Graph, backend: str, passes: Passes) -> None:
+    def __init__(
+        self, graph: Graph, backend: str, passes: Passes, without: Sequence[str] = ()
+    ) -> None:
         self.graph = graph
-        self.optimised, self.reports = run_passes(graph, DEFAULT if passes is None else passes)
+        self.optimised, self.reports = run_passes(graph, passes, without=without)
         self.executable: Executable = find_backend(backend).compile(self.optimised)
 
     reports: tuple[PassReport, ...]

@@ -75,7 +75,11 @@ class Graph(core.Graph):
 
     @boundary
     def compile(
-        self, *outputs: Any, backend: str | None = None, passes: Passes = None
+        self,
+        *outputs: Any,
+        backend: str | None = None,
+        passes: Passes = None,
+        without: Sequence[str] = (),
     ) -> CompiledGraph:
         """Make the graph as it stands now executable for these outputs.
 
@@ -88,15 +92,15 @@ class Graph(core.Graph):
         single = len(outputs) == 1 and isinstance(outputs[0], Edge)
         listed = len(outputs) == 1 and isinstance(outputs[0], Sequence)
         self.set_outputs(outputs[0] if listed else outputs)
-        return CompiledGraph(self, single, backend or self.backend, passes)
+        return CompiledGraph(self, single, Program(self, backend or self.backend, passes, without))
 
 
 class CompiledGraph:
     """A compiled graph: call it with one value for each parameter, in order or by name."""
 
-    def __init__(self, graph: core.Graph, single: bool, backend: str, passes: Passes) -> None:
+    def __init__(self, graph: core.Graph, single: bool, program: Program) -> None:
         self.name = graph.name
-        self.program = Program(graph, backend, passes)
+        self.program = program
         self.parameters: list[Node] = list(graph.parameters)
         self._single = single
 

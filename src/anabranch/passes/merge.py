@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anabranch.core.graph import Graph
-from anabranch.core.identity import edge_key, is_graph, value_key
+from anabranch.core.identity import edge_key, part_digests, value_key
 from anabranch.core.node import Node
 from anabranch.passes.parts import logging_parts, parts_of
 from anabranch.passes.rewrite import Rewrite, copied, place
@@ -17,13 +17,13 @@ def merge(graph: Graph) -> Rewrite:
     Parameters stay apart, and so do parts that print: each prints for itself.
     """
     printing = logging_parts(graph)
-    known: dict[int, str] = {}  # a part is read once, however many nodes hold it
+    known = part_digests(graph)
     first: dict[tuple[Any, ...], int] = {}  # key to the id of the old node that stays
 
     def replace(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
         if node.kind == "parameter" or any(id(part) in printing for part in parts_of(node)):
             return None
-        attrs = tuple((key, _key(value, known)) for key, value in sorted(node.attrs.items()))
+        attrs = tuple((key, value_key(value, known)) for key, value in sorted(node.attrs.items()))
         stays = first.setdefault((node.op, tuple(map(edge_key, inputs)), attrs), node.id)
         if stays == node.id:
             return None
@@ -32,11 +32,3 @@ def merge(graph: Graph) -> Rewrite:
         return found
 
     return copied(graph, graph.nodes, replace)
-
-
-def _key(value: Any, known: dict[int, str]) -> str:
-    if not is_graph(value):
-        return value_key(value)
-    if id(value) not in known:
-        known[id(value)] = value_key(value)
-    return known[id(value)]

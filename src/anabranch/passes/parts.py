@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anabranch.core.graph import Graph
-from anabranch.core.identity import is_graph
+from anabranch.core.identity import all_parts, held_parts, is_graph
 from anabranch.core.node import Node
 from anabranch.passes.rewrite import Pass, Rewrite, copied
 
@@ -14,25 +14,6 @@ from anabranch.passes.rewrite import Pass, Rewrite, copied
 def parts_of(node: Node) -> Iterator[Graph]:
     """The graphs that a node holds."""
     return (value for value in node.attrs.values() if is_graph(value))
-
-
-def all_parts(graph: Graph) -> list[Graph]:
-    """Every graph inside, each once, the innermost first."""
-    found: dict[int, Graph] = {}
-    pending = [(part, False) for part in _held(graph)]
-    while pending:
-        part, is_entered = pending.pop()
-        if is_entered:
-            found.setdefault(id(part), part)
-        elif id(part) not in found:
-            pending.append((part, True))
-            pending += [(inner, False) for inner in _held(part)]
-    return list(found.values())
-
-
-def _held(graph: Graph) -> list[Graph]:
-    held = {id(part): part for node in graph.nodes if node.attrs for part in parts_of(node)}
-    return list(held.values())
 
 
 def logging_parts(graph: Graph) -> set[int]:
@@ -70,6 +51,6 @@ def _with_parts(graph: Graph, new: dict[int, Graph]) -> Graph:
         attrs = {key: new.get(id(value), value) for key, value in node.attrs.items()}
         return rewrite.graph.append(node.op, inputs, attrs, node.avals, like=node)
 
-    if not _held(graph):
+    if not held_parts(graph):
         return graph
     return copied(graph, graph.nodes, replace).graph

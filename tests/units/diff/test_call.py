@@ -129,3 +129,23 @@ def test_a_log_inside_prints_at_each_run(capsys) -> None:
     run = ab.compile(lambda v: g(v) * 2.0)
     assert [run(3.0), run(4.0)] == [20.0, 34.0]
     assert capsys.readouterr().out == "inside = 9.0\ninside = 16.0\n"
+
+
+def test_a_tower_of_shared_calls_is_hashed_and_merged_in_linear_work() -> None:
+    part = ab.Graph("0")
+    x = part.parameter("x", (), ab.float64)
+    part.set_outputs([x * 1.5])
+    for level in range(1, 60):  # the last one stands for 2**59 multiplications
+        outer = ab.Graph(str(level))
+        x = outer.parameter("x", (), ab.float64)
+        outer.set_outputs([part(x) - part(x * 1.0)])
+        part = outer
+    assert len(ab.structure_hash(part)) == 64
+    assert [n.op.name for n in ab.passes.merge(part).graph.nodes].count("call") == 2
+
+
+def test_passes_can_be_left_out_by_name() -> None:
+    run = ab.compile(lambda x: x * x + x * x, without=["merge"])
+    assert [n.op.name for n in run.graph(2.0).nodes].count("multiply") == 2
+    with pytest.raises(ab.ArgumentError, match="unknown-pass"):
+        ab.compile(lambda x: x, without=["nosuch"])(1.0)
