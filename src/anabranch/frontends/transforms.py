@@ -56,7 +56,8 @@ def grad(
 
     Returns:
         A function of f's arguments. Gradients have the containers, shapes and dtypes of the
-        arguments; numbers count as float64. NumPy in, NumPy out; tensors in, tensors out.
+        arguments; numbers count as float64. NumPy in, NumPy out; tensors in, tensors out, and also
+        where f captures a recorded tensor: its history goes on.
 
     Raises:
         DTypeError: `[integer-gradient]` for integer or bool arrays, by name.
