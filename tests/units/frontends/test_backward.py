@@ -159,10 +159,9 @@ def test_a_ladder_costs_its_height(spy) -> None:
 @pytest.mark.proves("S0-47")
 def test_unrelated_values_cost_nothing(executed_lines) -> None:
     def steps() -> int:
-        *_, z = worked()
-        return executed_lines(z.backward)
+        # The least of three: caches fill, and a collector run may add lines of other programs.
+        return min(executed_lines(worked()[-1].backward) for _ in range(3))
 
-    steps()  # caches fill
     alone = steps()
     others = leaves(*[1.0] * 1_000)
     others += [t * t for t in others]
