@@ -16,54 +16,6 @@ def total(f):
     return lambda *xs: ab.sum(f(*xs))
 
 
-def by_forward(f):
-    """The gradient by forward mode, one direction for each element."""
-
-    def gradient(x, *rest):
-        x = np.asarray(x, np.float64)
-        slopes = np.zeros(x.shape)
-        for index in np.ndindex(x.shape):
-            t = np.zeros(x.shape)
-            t[index] = 1.0
-            slopes[index] = ab.jvp(lambda v: f(v, *rest), (x,), (t,))[1]
-        return slopes
-
-    return gradient
-
-
-def by_backward(f):
-    def gradient(x, *rest):
-        leaf = ab.tensor(x, requires_grad=True)
-        f(leaf, *rest).backward()
-        return leaf.grad
-
-    return gradient
-
-
-WAYS = {
-    "reverse": ab.grad,
-    "forward": by_forward,
-    "backward": by_backward,
-    "compiled": lambda f: ab.compile(ab.grad(f)),
-    "as built": lambda f: ab.compile(ab.grad(f), passes=()),
-    "tensors": lambda f: lambda *xs: ab.grad(f)(*map(ab.tensor, xs)).numpy(),
-}
-
-
-@pytest.fixture(params=WAYS)
-def grad(request):
-    """Every way to the gradient of a scalar function; NaN in a branch makes no noise."""
-
-    def quiet(f):
-        def gradient(*xs):
-            with np.errstate(all="ignore"):
-                return np.asarray(WAYS[request.param](f)(*map(np.asarray, xs)))
-
-        return gradient
-
-    return quiet
-
-
 @pytest.mark.proves("F-01")
 def test_an_infinite_slope_of_the_other_branch_stays_out(grad):
     f = total(lambda x: ab.where(x == 0.0, x / 2, ab.sqrt(x) + 1))
@@ -102,19 +54,6 @@ def test_a_mask_and_a_python_if_agree(grad):
 def test_skipped_targets_add_nothing_wherever_the_mask_stands(grad, loss):
     y = np.array([nan, 1.0])
     assert grad(lambda x: ab.sum(loss(x, y, ~np.isnan(y))))([1.0, 2.0]).tolist() == [0.0, 2.0]
-
-
-def test_sharing_a_subexpression_changes_nothing(grad):
-    a = np.asarray(-inf)
-
-    def shared(mu):
-        v = (a - mu) ** 2
-        return ab.where(a == -inf, mu, ab.where(a >= 0, v, -v))
-
-    def twice(mu):
-        return ab.where(a == -inf, mu, ab.where(a >= 0, (a - mu) ** 2, -((a - mu) ** 2)))
-
-    assert grad(shared)(0.0) == grad(twice)(0.0) == 1.0
 
 
 def test_masked_renormalised_entropy(grad):
@@ -210,9 +149,9 @@ def test_a_selection_drops_an_infinite_cotangent_too(grad, name):
     assert grad(lambda x: ab.sqrt(DROPPED[name](x)))(-1.0) == 0.0
 
 
-@pytest.mark.parametrize("way", [name for name in WAYS if name != "forward"])
-def test_without_absorb_zero_times_infinity_is_nan_again(way):
-    f = WAYS[way](total(lambda x: ab.where(x > 0.0, ab.sqrt(x), 0.0)))
+@pytest.mark.parametrize("way", ["reverse", "backward", "compiled", "as built", "tensors"])
+def test_without_absorb_zero_times_infinity_is_nan_again(ways, way):
+    f = ways[way](total(lambda x: ab.where(x > 0.0, ab.sqrt(x), 0.0)))
     with ab.config(absorb_zero=False):
         assert np.isnan(f(np.array([0.0, 4.0]))).tolist() == [True, False]
     assert np.asarray(f(np.array([0.0, 4.0]))).tolist() == [0.0, 0.25]

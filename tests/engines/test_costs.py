@@ -1,7 +1,6 @@
 """What a walk costs: steps and bytes in proportion to the graph, and nothing left afterwards."""
 
 import gc
-import sys
 import tracemalloc
 import weakref
 
@@ -19,26 +18,8 @@ def net(length, x):
     return x
 
 
-def executed_lines(function):
-    """A count of steps that no clock disturbs."""
-    count = 0
-
-    def trace(frame, event, arg):
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function()
-    finally:
-        sys.settrace(before)
-    return count
-
-
 @pytest.mark.proves("S1-25")
-def test_the_steps_of_ordering_and_walking_grow_with_nodes_and_edges():
+def test_the_steps_of_ordering_and_walking_grow_with_nodes_and_edges(executed_lines):
     counts = []
     for length in (100, 200, 400):
         z = net(length, ab.tensor(1.0, requires_grad=True))
@@ -134,22 +115,8 @@ def test_a_thousand_steps_of_training_leave_nothing():
     assert float(ab.mean((x @ w.data - y) ** 2)) < 1e-6
 
 
-def allocated(build):
-    """What a program made, and the bytes that it takes."""
-    build()  # caches fill
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        made = build()
-        gc.collect()
-        return made, tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.proves("S1-53")
-def test_a_report_of_memory_adds_up_to_what_is_held():
+def test_a_report_of_memory_adds_up_to_what_is_held(allocated):
     def build():
         y = ab.tensor(np.linspace(0.1, 0.9, 400), requires_grad=True)
         for _ in range(200):

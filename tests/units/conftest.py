@@ -3,36 +3,12 @@
 import gc
 import sys
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 
 import pytest
 
 import anabranch as ab
 from anabranch.core.registry import temporary_ops
-
-
-@pytest.fixture
-def executed_lines() -> Callable[[Callable[[], Any]], int]:
-    """How many lines of Python a call runs: a count of steps that no clock disturbs."""
-
-    def count(function: Callable[[], Any]) -> int:
-        lines = 0
-
-        def trace(frame: FrameType, event: str, arg: Any) -> Any:
-            nonlocal lines
-            lines += event == "line"
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            function()
-        finally:
-            sys.settrace(before)
-        return lines
-
-    return count
 
 
 class Spy:

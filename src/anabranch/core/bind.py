@@ -52,6 +52,16 @@ class State(threading.local):
     line: RawSource | None = None
     scope: str = ""
 
+    @contextmanager
+    def changed(self, **changes: Any) -> Iterator[None]:
+        """These fields have other values in the block, and their own again behind it."""
+        before = {name: getattr(self, name) for name in changes}
+        self.__dict__.update(changes)
+        try:
+            yield
+        finally:
+            self.__dict__.update(before)
+
 
 state = State()
 _frontends: dict[type, tuple[int, Apply]] = {}
@@ -165,17 +175,6 @@ def current_source(skip: int = 1) -> RawSource | None:
 
 
 @contextmanager
-def deriving(node: Node, slot: int) -> Iterator[None]:
-    """Nodes made in the block belong to the derivative of `node` with respect to input `slot`."""
-    previous = state.origin
-    state.origin = (node, slot)
-    try:
-        yield
-    finally:
-        state.origin = previous
-
-
-@contextmanager
 def scope(name: str) -> Iterator[None]:
     """Nodes made in the block carry this name in their scope path, below the enclosing ones.
 
@@ -188,9 +187,5 @@ def scope(name: str) -> Iterator[None]:
         >>> y.scope
         'encoder'
     """
-    previous = state.scope
-    state.scope = f"{previous}/{name}" if previous else name
-    try:
+    with state.changed(scope=f"{state.scope}/{name}" if state.scope else name):
         yield
-    finally:
-        state.scope = previous

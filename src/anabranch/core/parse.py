@@ -93,8 +93,6 @@ class _Listing:
         header = _HEADER.match(self.lines[start])
         assert header is not None
         graph = self.kind(json.loads(header[2], strict=False))
-        before = state.line, state.trace, state.origin
-        state.trace = state.origin = None
         place = start
         try:
             for place in range(start + 1, len(self.lines)):
@@ -102,8 +100,9 @@ class _Listing:
                 if not line.strip() or graph.outputs:
                     break
                 self.unread.discard(place)
-                state.line = RawSource(Place("<listing>", place + 1), 0)
-                _Line(self, graph, line, place).read()
+                source = RawSource(Place("<listing>", place + 1), 0)
+                with state.changed(line=source, trace=None, origin=None):
+                    _Line(self, graph, line, place).read()
         except GraphError as error:
             if error.code == "bad-listing":
                 raise
@@ -112,8 +111,6 @@ class _Listing:
             raise _wrong(place, self.lines[place], error.sentence) from None
         except Exception as error:  # an op's rule that was not made for such attrs
             raise _wrong(place, self.lines[place], f"this cannot be applied: {error}") from None
-        finally:
-            state.line, state.trace, state.origin = before
         if (len(graph.nodes), len(graph.parameters)) != (int(header[3]), int(header[4])):
             found = f"{len(graph.nodes)} nodes and {len(graph.parameters)} parameters"
             raise _wrong(start, self.lines[start], f"{found} follow, not what the header says")

@@ -80,9 +80,7 @@ def _transposed(node: Node, slot: int, t: Any, y: Any, xs: tuple[Any, ...]) -> A
     """
     several = len(node.avals) > 1
     ys = y if several else (y,)
-    outer = state.trace, state.origin
-    state.trace = state.origin = None
-    try:
+    with state.changed(trace=None, origin=None):
         graph = Graph(f"{node.op.name} transposed")
 
         def parameters(values: Sequence[Any], name: str) -> list[Any]:
@@ -111,7 +109,5 @@ def _transposed(node: Node, slot: int, t: Any, y: Any, xs: tuple[Any, ...]) -> A
                 for one, c in zip(found, cts, strict=True)
             ]
         )
-    finally:
-        state.trace, state.origin = outer
     found = replay(graph, [*map(zeros_like, ys), *ys, *xs, t])
     return tuple(found) if several else found[0]

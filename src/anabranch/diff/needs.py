@@ -18,9 +18,7 @@ def read_values(node: Node, slot: int, y: Any, xs: tuple[Any, ...]) -> tuple[set
     Shapes and dtypes are no values: the rule of a sum reads nothing.
     """
     graph = Graph("needs")
-    outer = state.trace, state.origin
-    state.trace = state.origin = None
-    try:
+    with state.changed(trace=None, origin=None):
         inputs = [
             graph.parameter(f"x{i}", (a := aval_of(x)).shape, a.dtype) for i, x in enumerate(xs)
         ]
@@ -35,7 +33,5 @@ def read_values(node: Node, slot: int, y: Any, xs: tuple[Any, ...]) -> tuple[set
             common = node.op.common
             extra = {} if common is None else {"common": common(ct, out, *inputs, **node.attrs)}
             value = rule(ct, out, *inputs, **extra, **node.attrs)
-    finally:
-        state.trace, state.origin = outer
     read = set(ancestors([value])) if isinstance(value, Edge) else set()
     return {i for i, x in enumerate(inputs) if x.id in read}, any(y.id in read for y in ys)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS
+from anabranch.core.graph import ended
 from anabranch.core.node import Edge
 from anabranch.core.values import as_array, settled
 from anabranch.diff.reverse import zeros_like
@@ -32,6 +33,23 @@ def require_function(what: str, f: Any) -> None:
     """Raise ArgumentError `[bad-argument]` unless f can be called."""
     if not callable(f):
         raise ArgumentError("bad-argument", f"{what} needs a function, not a {type(f).__name__}")
+
+
+def require_tuples(what: str, call: str, primals: Any, tangents: Any) -> None:
+    """Raise ArgumentError `[bad-argument]`, with the right call, unless both are tuples."""
+    if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
+        message = f"{what} takes a tuple of primals and a tuple of tangents"
+        raise ArgumentError("bad-argument", message, hint=call)
+
+
+def require_built(values: Iterable[Any]) -> None:
+    """Raise ArgumentError `[not-a-tensor]` unless all are tensors, or nodes of living graphs."""
+    for value in values:
+        if not isinstance(value, Edge | Tensor):
+            kind = type(value).__name__
+            raise ArgumentError("not-a-tensor", f"a {kind} is neither a tensor nor a node")
+        if isinstance(value, Edge) and value.node.graph is None:
+            raise ended(value.node)
 
 
 def require_policy(unused: str) -> None:

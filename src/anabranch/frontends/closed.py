@@ -53,12 +53,8 @@ class ClosedGraph(Graph):
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        before = state.trace, state.origin, state.scope, state.line
-        state.trace, state.origin, state.scope, state.line = self, None, "", None
-        try:
+        with state.changed(trace=self, origin=None, scope="", line=None):
             yield
-        finally:
-            state.trace, state.origin, state.scope, state.line = before
 
 
 def cut(body: ClosedGraph, outputs: Sequence[Any], saved: Sequence[Any]) -> ClosedGraph:

@@ -87,12 +87,8 @@ def _new(name: str, body: Graph, laws: Graph, slots: tuple[Any, ...], digest: st
         return outputs if several else outputs[0]
 
     def ref(*arrays: Any, **_: Any) -> Any:
-        outer = state.trace, state.line
-        state.trace = state.line = None
-        try:
+        with state.changed(trace=None, line=None):
             out = program.run(arrays[:needed])
-        finally:
-            state.trace, state.line = outer
         return tuple(out) if several else out[0]
 
     def common(ct: Any, y: Any, *xs: Any, **_: Any) -> list[Any]:

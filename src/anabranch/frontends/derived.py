@@ -19,6 +19,7 @@ from anabranch.frontends.arguments import (
     Argnums,
     Function,
     require_function,
+    require_tuples,
     split_aux,
     wanted_arguments,
 )
@@ -57,7 +58,8 @@ class Jacobian:
         edges, structure = flatten(out)
         plan = self._planned(run, edges)
         matrix = blocks(run, edges, plan)
-        result = unflatten(structure, [self._chosen(run, row, args, kwargs) for row in matrix])
+        keys = wanted_arguments(self.function, self._argnums, args, kwargs)
+        result = unflatten(structure, [self._chosen(run, row, keys) for row in matrix])
         return (result, run.given_back(aux)) if self._has_aux else result
 
     @boundary
@@ -119,9 +121,8 @@ class Jacobian:
             sum(_bytes(edge.aval) for edge in recorded),
         )
 
-    def _chosen(self, run: Evaluation, row: list[Any], args: Any, kwargs: Any) -> Any:
+    def _chosen(self, run: Evaluation, row: list[Any], keys: Sequence[int | str]) -> Any:
         groups = run.grouped(row)
-        keys = wanted_arguments(self.function, self._argnums, args, kwargs)
         found = tuple(groups[key] for key in keys)
         return found[0] if isinstance(self._argnums, int | str) else found
 
@@ -240,12 +241,7 @@ def hvp(
         (array([ 3., 12.]), array([  6., 120.]))
     """
     require_function("hvp", f)
-    if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
-        raise ArgumentError(
-            "bad-argument",
-            "hvp takes a tuple of primals and a tuple of tangents",
-            hint="ab.hvp(f, (x,), (v,))",
-        )
+    require_tuples("hvp", "ab.hvp(f, (x,), (v,))", primals, tangents)
     gradient = grad(f, tuple(range(len(primals))), has_aux=has_aux)
     return jvp(gradient, primals, tangents, has_aux=has_aux)
 

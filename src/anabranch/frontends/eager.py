@@ -149,9 +149,5 @@ def no_grad() -> Iterator[None]:
         >>> y.requires_grad
         False
     """
-    previous = state.recording
-    state.recording = False
-    try:
+    with state.changed(recording=False):
         yield
-    finally:
-        state.recording = previous

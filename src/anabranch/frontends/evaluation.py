@@ -65,9 +65,7 @@ class Evaluation:
         self.structures: list[tuple[int | str, Any]] = []
         if not self.is_nested:
             state.aliases = set()
-        before = state.recording, state.transforms
-        state.recording, state.transforms = True, state.transforms + 1
-        try:
+        with state.changed(recording=True, transforms=state.transforms + 1):
             new_args = [
                 self._aliased(i, value, wanted[i], refuse) if i in wanted else value
                 for i, value in enumerate(args)
@@ -77,8 +75,6 @@ class Evaluation:
                 for key, value in kwargs.items()
             }
             self.out = self._stable(function(*new_args, **new_kwargs))
-        finally:
-            state.recording, state.transforms = before
         if state.recording and not (self.is_symbolic or self.is_recorded) and self._captures():
             self.is_recorded = self.gives_tensors = True
 
@@ -178,13 +174,8 @@ class Evaluation:
     def _walk(self, walk: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
         if self.is_symbolic:
             return walk()
-        before = state.recording, state.transforms
-        state.recording = self.is_recorded
-        try:
-            with np.errstate(all="ignore"):
-                return walk()
-        finally:
-            state.recording, state.transforms = before
+        with state.changed(recording=self.is_recorded), np.errstate(all="ignore"):
+            return walk()
 
     def given_back(self, tree: Any) -> Any:
         """A result in the kind the user called with: NumPy for NumPy, tensors for tensors."""

@@ -21,7 +21,7 @@ from anabranch.diff.forward import forward
 from anabranch.diff.region import ancestors, dependents, key_of, node_steps
 from anabranch.errors import ArgumentError
 from anabranch.frontends import engine
-from anabranch.frontends.arguments import filled_in, lifted, matching, require_policy
+from anabranch.frontends.arguments import filled_in, lifted, matching, require_built, require_policy
 from anabranch.frontends.containers import flatten
 from anabranch.frontends.tensor import Tensor
 
@@ -126,12 +126,7 @@ def tangents(
         [6.0, 30.0]
     """
     require_policy(unused)
-    for value in (*zs, *xs):
-        if not isinstance(value, Edge | Tensor):
-            kind = type(value).__name__
-            raise ArgumentError("not-a-tensor", f"a {kind} is neither a tensor nor a node")
-        if isinstance(value, Edge) and value.node.graph is None:
-            raise ended(value.node)
+    require_built((*zs, *xs))
     given = matching("tangents", list(ts), xs, flatten(list(xs))[1])
     found = _pushed(zs, xs, given, record)
     results = []
@@ -150,14 +145,9 @@ def _pushed(zs: Sequence[Any], xs: Sequence[Any], ts: list[Any], record: bool) -
         steps = node_steps(region.values(), within)
         start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
         return forward([step for step in steps if step.node.id not in moved], start)
-    before = state.recording
-    state.recording = record
-    try:
-        with np.errstate(all="ignore"):
-            if not record:
-                ts = [t.value if isinstance(t, Tensor) else t for t in ts]
-            start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
-            steps = engine.steps(region.values(), within, record)
-            return forward([step for step in steps if step.node.id not in moved], start)
-    finally:
-        state.recording = before
+    with state.changed(recording=record), np.errstate(all="ignore"):
+        if not record:
+            ts = [t.value if isinstance(t, Tensor) else t for t in ts]
+        start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
+        steps = engine.steps(region.values(), within, record)
+        return forward([step for step in steps if step.node.id not in moved], start)

@@ -148,17 +148,13 @@ def trace_function(
     ]
     log(f"2 parameters {', '.join(str(p.name) for p in graph.parameters)}")
     args, kwargs = unflatten(structure, inputs)
-    before = state.trace, state.origin, state.scope
-    state.trace, state.origin, state.scope = graph, None, ""
-    try:
+    with state.changed(trace=graph, origin=None, scope=""):
         log(f"3 call {name}")
         out = function(*args, **kwargs)
         values, out_structure = flatten(out)
         del out
         outputs = _outputs(graph, values)
         graph.check_captures()
-    finally:
-        state.trace, state.origin, state.scope = before
     del args, kwargs, inputs, values
     log(f"4 outputs {', '.join(repr(e) for e in graph.outputs)}")
     trace = Trace(graph, out_structure, outputs, baked=baked_numbers(function))

@@ -14,7 +14,6 @@ import numpy as np
 
 from anabranch.core.bind import state
 from anabranch.core.entry import boundary
-from anabranch.core.graph import ended
 from anabranch.core.node import Edge
 from anabranch.core.values import ARRAYS
 from anabranch.diff.region import ancestors, dependents, key_of, node_steps
@@ -29,9 +28,11 @@ from anabranch.frontends.arguments import (
     lifted,
     matching,
     one_like,
+    require_built,
     require_function,
     require_policy,
     require_scalar,
+    require_tuples,
     split_aux,
     wanted_arguments,
 )
@@ -181,12 +182,7 @@ def jvp(
         (10.0, 5.0)
     """
     require_function("jvp", f)
-    if not isinstance(primals, list | tuple) or not isinstance(tangents, list | tuple):
-        raise ArgumentError(
-            "bad-argument",
-            "jvp takes a tuple of primals and a tuple of tangents",
-            hint="ab.jvp(f, (x,), (t,))",
-        )
+    require_tuples("jvp", "ab.jvp(f, (x,), (t,))", primals, tangents)
     names = argument_names(f, len(primals))
     run = Evaluation(
         f, tuple(primals), {}, dict(enumerate(names)), refusal("jvp", f, tuple(primals))
@@ -228,12 +224,7 @@ def gradients(
     require_policy(unused)
     if not isinstance(xs, list | tuple):
         raise ArgumentError("bad-argument", "gradients takes a list of what to differentiate by")
-    for value in (z, *xs):
-        if not isinstance(value, Edge | Tensor):
-            kind = type(value).__name__
-            raise ArgumentError("not-a-tensor", f"a {kind} is neither a tensor nor a node")
-        if isinstance(value, Edge) and value.node.graph is None:
-            raise ended(value.node)
+    require_built((z, *xs))
     region = ancestors([z])
     within = dependents(region.values(), xs)
     if isinstance(z, Edge):
@@ -243,14 +234,9 @@ def gradients(
             ct = z.dtype.type(1)
         found = reverse(steps, {key_of(z): ct}, within)
     else:
-        before = state.recording
-        state.recording = record
-        try:
-            with np.errstate(all="ignore"):
-                start = {key_of(z): ct if record and isinstance(ct, Tensor) else engine.seed(z, ct)}
-                found = reverse(engine.steps(region.values(), within, record), start, within)
-        finally:
-            state.recording = before
+        with state.changed(recording=record), np.errstate(all="ignore"):
+            start = {key_of(z): ct if record and isinstance(ct, Tensor) else engine.seed(z, ct)}
+            found = reverse(engine.steps(region.values(), within, record), start, within)
     results = []
     for position, x in enumerate(xs):
         name = getattr(x, "name", None) or f"xs[{position}]"

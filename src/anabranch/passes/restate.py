@@ -7,12 +7,13 @@ spelling and what depends on it are built again beside the old, and the new resu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
-from anabranch.core.bind import bind, state
+from anabranch.core.bind import bind
 from anabranch.core.node import Literal, Node
 from anabranch.passes.pattern import Site
-from anabranch.passes.rewrite import lines
+from anabranch.passes.rewrite import in_place_of, keep_lines, lines
 from anabranch.passes.rules import Rule, Table, described, firings, table_of
 from anabranch.passes.stability import RULES
 
@@ -35,13 +36,9 @@ def restated(
     if not any(rule.ops <= present for rule in rules):
         return list(outputs), []
     table, moved, report = table_of(rules), _Moved(), list[str]()
-    before = state.origin, state.scope, state.line
-    try:
-        for node in nodes:
-            state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
+    for node in nodes:
+        with in_place_of(node):
             moved.enter(node, _restated(node, table, moved, report))
-    finally:
-        state.origin, state.scope, state.line = before
     return [moved(edge) for edge in outputs], report
 
 
@@ -65,16 +62,11 @@ def _restated(node: Node, table: Table, moved: _Moved, report: list[str]) -> Any
         site = Site(node.op, inputs, node.attrs)
         for rule, match, found in firings(table, site, node.avals[0], may_be_literal=False):
             report.append(described(rule, node, found))
-            _keep(found.node, (node, *match.nodes))
+            keep_lines(found.node, chain.from_iterable(map(lines, (node, *match.nodes))))
     if found is None and any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
         values = [edge.value if isinstance(edge, Literal) else edge for edge in inputs]
         found = bind(node.op, *values, **node.attrs)
     return found
-
-
-def _keep(stays: Node, others: Iterable[Node]) -> None:
-    more = [line for node in others for line in lines(node) if line != stays.raw_source]
-    object.__setattr__(stays, "also", tuple(dict.fromkeys((*stays.also, *more))))
 
 
 def _region(outputs: Sequence[Any], stops: set[int]) -> list[Node]:

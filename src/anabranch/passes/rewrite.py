@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,9 +67,7 @@ class Rewrite:
 
     def _settle(self) -> None:
         for number, lines in self._given.items():
-            node = self.graph.nodes[number]
-            more = [line for line in lines if line != node.raw_source]
-            object.__setattr__(node, "also", tuple(dict.fromkeys((*node.also, *more))))
+            keep_lines(self.graph.nodes[number], lines)
         self._given.clear()
 
 
@@ -89,7 +88,8 @@ def copied(graph: Graph, nodes: Iterable[Node], replace: Replace = lambda *_: No
     kept = {node.id: node for node in (*graph.parameters, *nodes)}
     for _, node in sorted(kept.items()):
         inputs = tuple(map(rewrite.moved, node.inputs))
-        found = _replaced(replace, rewrite, node, inputs)
+        with in_place_of(node):
+            found = replace(rewrite, node, inputs)
         if isinstance(found, Literal):
             if rewrite.may_be_literal(node):
                 rewrite.hand_on(node, found, [*lines(node), *rewrite.owed(node)])
@@ -111,18 +111,20 @@ def copied(graph: Graph, nodes: Iterable[Node], replace: Replace = lambda *_: No
     return rewrite
 
 
-def _replaced(replace: Replace, rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
-    before = state.origin, state.scope, state.line
-    state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
-    try:
-        return replace(rewrite, node, inputs)
-    finally:
-        state.origin, state.scope, state.line = before
+def in_place_of(node: Node) -> AbstractContextManager[None]:
+    """Nodes made in the block belong to the line, scope and derivative of this one."""
+    return state.changed(origin=node.origin, scope=node.scope, line=node.raw_source)
 
 
 def lines(node: Node) -> tuple[RawSource, ...]:
     """Every line that a node stands for, its own first."""
     return node.also if node.raw_source is None else (node.raw_source, *node.also)
+
+
+def keep_lines(node: Node, more: Iterable[RawSource]) -> None:
+    """Let a node stand for these lines as well, each once."""
+    others = [line for line in more if line != node.raw_source]
+    object.__setattr__(node, "also", tuple(dict.fromkeys((*node.also, *others))))
 
 
 def _take_over(rewrite: Rewrite, stays: Any, goes: Node) -> None:

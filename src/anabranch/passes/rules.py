@@ -69,11 +69,8 @@ class Rule:
 
     def __post_init__(self) -> None:
         variables = _parameters(self.pattern)
-        outer, state.trace = state.trace, None
-        try:
+        with state.changed(trace=None):
             root = self.pattern(*map(Variable, variables))
-        finally:
-            state.trace = outer
         if not isinstance(root, Application):
             raise ArgumentError("bad-argument", f"the pattern of rule {self.name!r} applies no op")
         root.commutes &= not self.in_order
@@ -144,11 +141,8 @@ def rewritten(graph: Graph, rules: Iterable[Rule]) -> Rewrite:
     def replace(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
         if node.op not in table or node.logs or len(node.avals) > 1:
             return None
-        outer, state.trace = state.trace, rewrite.graph
-        try:
+        with state.changed(trace=rewrite.graph):
             return _simplified(rewrite, table, node, inputs)
-        finally:
-            state.trace = outer
 
     return copied(graph, graph.nodes, replace)
 

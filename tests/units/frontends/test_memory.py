@@ -15,20 +15,6 @@ KB = 1024
 ROW = np.zeros(128)  # 1 KB
 
 
-def measured(build: Callable[[], Any]) -> tuple[Any, int]:
-    """What `build` returns, and the bytes that are allocated more than before it."""
-    build()  # caches fill
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
-        made = build()
-        gc.collect()
-        return made, tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
-
-
 def two_layers() -> tuple[ab.Tensor, ...]:
     rng = np.random.default_rng(0)
     w, v = (ab.tensor(rng.normal(size=(200, 200)), requires_grad=True) for _ in range(2))
@@ -61,11 +47,13 @@ def handed_out() -> list[ab.Tensor]:
 
 
 @pytest.mark.parametrize("build", [two_layers, long_chain, chain_with_gradients, handed_out])
-def test_the_parts_add_up_to_what_is_allocated(build: Callable[[], Any]) -> None:
-    made, allocated = measured(build)
+def test_the_parts_add_up_to_what_is_allocated(
+    build: Callable[[], Any], allocated: Callable[[Callable[[], Any]], tuple[Any, int]]
+) -> None:
+    made, size = allocated(build)
     report = ab.memory_report(*(made if isinstance(made, tuple | list) else (made,)))
     assert report.total == report.values + report.saved + report.gradients + report.overhead
-    assert report.total == pytest.approx(allocated, rel=0.05)
+    assert report.total == pytest.approx(size, rel=0.05)
 
 
 def test_each_part_is_what_it_says() -> None:
