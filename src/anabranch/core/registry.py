@@ -7,7 +7,9 @@ list: the public namespace, the operators of values and the tests are gathered f
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
 
 _ops: dict[str, Op] = {}
 _functions: dict[str, Callable[..., Any]] = {}
+
+
+def gather(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, so that the records in them are made."""
+    for module in pkgutil.iter_modules(path):
+        importlib.import_module(f"{package}.{module.name}")
 
 
 def register(op: Op) -> None:

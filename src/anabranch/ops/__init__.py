@@ -3,6 +3,6 @@
 Records register themselves when their module is imported; importing this package imports them all.
 """
 
-from anabranch.ops import elementwise, index, layout, linalg, reduce, select
+from anabranch.core.registry import gather
 
-__all__ = ["elementwise", "index", "layout", "linalg", "reduce", "select"]
+gather(__name__, __path__)

@@ -10,6 +10,8 @@ from anabranch.core.aval import Shape
 from anabranch.core.bind import NUMBERS
 from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 
+Axis = int | tuple[int, ...] | None
+
 
 def shape_of(value: Any) -> Shape:
     """The shape of any operand; Python numbers have shape ().
