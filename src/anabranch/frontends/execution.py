@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.base import Backend, Executable
+from anabranch.backends.native import NativeBackend
 from anabranch.backends.reference import ReferenceBackend
 from anabranch.core.bind import NUMBERS
 from anabranch.core.graph import Graph
@@ -15,7 +16,7 @@ from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import PassReport, run_passes
 from anabranch.passes.rewrite import Pass
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceBackend(),)}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceBackend(), NativeBackend())}
 Passes = Sequence[str | Pass] | None
 
 
