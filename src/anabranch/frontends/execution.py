@@ -16,7 +16,9 @@ from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import PassReport, run_passes
 from anabranch.passes.rewrite import Pass
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceBackend(), NativeBackend())}
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend for backend in (ReferenceBackend(), NativeBackend())
+}
 Passes = Sequence[str | Pass] | None
 
 

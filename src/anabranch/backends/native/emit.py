@@ -187,7 +187,9 @@ class Emitter:
     def from_memory(self, text: str, dtype: DType) -> Val:
         """What was loaded as `memory_type`, in registers."""
         if dtype == BOOL:
-            return Val(self.new(f"icmp ne {self.type('i8')} {text}, {self.splat('i8', '0')}"), dtype)
+            return Val(
+                self.new(f"icmp ne {self.type('i8')} {text}, {self.splat('i8', '0')}"), dtype
+            )
         if dtype == F16:
             return Val(self._cast("fpext", text, "half", "float"), dtype)
         if dtype == BFLOAT16:
@@ -296,9 +298,7 @@ class Emitter:
     def select(self, condition: Val, x: Val, y: Val) -> Val:
         kind = self.type(register_type(x.dtype))
         mask = self.type("i1")
-        return self._made(
-            x, f"select {mask} {condition.text}, {kind} {x.text}, {kind} {y.text}"
-        )
+        return self._made(x, f"select {mask} {condition.text}, {kind} {x.text}, {kind} {y.text}")
 
     def where(self, condition: Val, x: Val, y: Val) -> Val:
         if condition.dtype != BOOL:

@@ -114,7 +114,7 @@ class LoopCode:
         sizes = [register_bytes(access.dtype) for access in self._accesses]
         sizes += [register_bytes(node.avals[0].dtype) for node in self.loop.nodes]
         lanes = 2 * vector_bytes // max(sizes)
-        length = self._dims[-1] if self._dims else 1
+        length = max(self._dims[-1], 1) if self._dims else 1
         while lanes >= 2 * length:
             lanes //= 2
         return lanes
@@ -385,9 +385,7 @@ class LoopCode:
         function = f"@llvm.masked.store.v{e.lanes}{_suffix(element_type)}.p0"
         self._declared.add(f"declare void {function}({kind}, ptr, i32, <{e.lanes} x i1>)")
         mask = self._mask(e, count)
-        e.lines.append(
-            f"  call void {function}({kind} {text}, ptr {pointer}, i32 {size}, {mask})"
-        )
+        e.lines.append(f"  call void {function}({kind} {text}, ptr {pointer}, i32 {size}, {mask})")
 
     # Reductions
 

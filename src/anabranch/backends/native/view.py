@@ -43,8 +43,7 @@ class View:
         return self.offset == 0 and (
             0 in self.shape
             or all(
-                n == 1 or a == b
-                for n, a, b in zip(self.shape, self.strides, wanted, strict=True)
+                n == 1 or a == b for n, a, b in zip(self.shape, self.strides, wanted, strict=True)
             )
         )
 
