@@ -19,7 +19,7 @@ F16, F32, F64 = (np.dtype(f"float{bits}") for bits in (16, 32, 64))
 I64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 
-class NotNative(Exception):
+class NotNativeError(Exception):
     """This cannot be written as machine code; the message says why, as a phrase."""
 
 
@@ -41,7 +41,7 @@ def register_type(dtype: DType) -> str:
         return "i1"
     if dtype.kind in "iu":
         return f"i{8 * dtype.itemsize}"
-    raise NotNative(f"{dtype.name} has no machine code yet")
+    raise NotNativeError(f"{dtype.name} has no machine code yet")
 
 
 def memory_type(dtype: DType) -> str:
@@ -53,6 +53,11 @@ def memory_type(dtype: DType) -> str:
     if dtype == BFLOAT16:
         return "i16"
     return register_type(dtype)
+
+
+def register_bytes(dtype: DType) -> int:
+    """The size of one element in registers; a bool is one bit of a mask."""
+    return {"double": 8, "float": 4, "i1": 1}.get(register_type(dtype), dtype.itemsize)
 
 
 class Emitter:
@@ -150,7 +155,7 @@ class Emitter:
             else:
                 word = "sext" if x.dtype.kind == "i" else "zext"
             return Val(self._cast(word, x.text, source, target), dtype)
-        raise NotNative(f"{x.dtype.name} to {dtype.name} is cast by NumPy")
+        raise NotNativeError(f"{x.dtype.name} to {dtype.name} is cast by NumPy")
 
     def rounded(self, x: Val, dtype: DType) -> Val:
         """A float32 value as a half would hold it; other dtypes hold what they compute."""
@@ -212,7 +217,7 @@ class Emitter:
 
     def _arithmetic(self, words: tuple[str, str], x: Val, y: Val) -> Val:
         if x.dtype == BOOL:
-            raise NotNative("bools are counted by NumPy")
+            raise NotNativeError("bools are counted by NumPy")
         word = words[not is_floating(x.dtype)]
         text = self.new(f"{word} {self.type(register_type(x.dtype))} {x.text}, {y.text}")
         return self._narrow(text, x.dtype)
@@ -261,7 +266,7 @@ class Emitter:
 
     def require_floats(self, x: Val, what: str) -> None:
         if not is_floating(x.dtype):
-            raise NotNative(f"{what} is left to NumPy")
+            raise NotNativeError(f"{what} is left to NumPy")
 
     # Comparing and choosing
 
@@ -302,7 +307,7 @@ class Emitter:
 
     def where(self, condition: Val, x: Val, y: Val) -> Val:
         if condition.dtype != BOOL:
-            raise NotNative("a condition that is no bool is refused by NumPy")
+            raise NotNativeError("a condition that is no bool is refused by NumPy")
         return self.select(condition, *self.promoted([x, y]))
 
     def maximum(self, x: Val, y: Val) -> Val:

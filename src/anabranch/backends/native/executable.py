@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +34,8 @@ class NativeExecutable:
         self.program = program = Program(graph, machine.vector_bytes)
         self._islands = [_IslandCall(graph, island, program) for island in program.islands]
         self._failures: dict[int, BaseException] = {}  # by thread
-        self._callback = _Island(self._run_island)
+        myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
+        self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
         self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
         self._entry = _Entry(self._loaded.addresses["entry"])
         self._constants = [node.attrs["value"] for node in program.constants]
@@ -79,6 +81,12 @@ class NativeExecutable:
             self._failures[threading.get_ident()] = error
             return 1
         return 0
+
+
+def _alive(reference: weakref.ref[NativeExecutable]) -> NativeExecutable:
+    found = reference()
+    assert found is not None  # it is running
+    return found
 
 
 class _IslandCall:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from anabranch.backends.native.emit import Emitter, Val, memory_type, register_type
+from anabranch.backends.native.access import Access, real_lanes
+from anabranch.backends.native.emit import (
+    Emitter,
+    Val,
+    memory_type,
+    register_bytes,
+    register_type,
+)
 from anabranch.backends.native.schedule import (
     REDUCTIONS,
-    Key,
     Loop,
     Place,
     Schedule,
@@ -29,16 +34,6 @@ from anabranch.core.node import Literal, Node
 
 STRIP = 4096  # elements that one accumulator takes before it is added to the total
 Bases = dict[int, str]
-
-
-@dataclass
-class Access:
-    """How a loop walks through one array."""
-
-    key: Key
-    dtype: DType
-    offset: int
-    strides: Strides
 
 
 class LoopCode:
@@ -303,7 +298,7 @@ class LoopCode:
         loaded = dict(spread)
         for i in self._reads.values():
             if i not in loaded:
-                loaded[i] = self._load(e, i, bases[i], index, count)
+                loaded[i] = self._accesses[i].load(e, bases[i], index, self._step(i), count)
         values: dict[int, Val] = {}
         for node in self.loop.nodes:
             if node.id in self._schedule.moved:
@@ -316,7 +311,7 @@ class LoopCode:
                 values[node.id] = element(e, node, xs)
         for node, i in self._stores:
             if not is_reduction(node):
-                self._store(e, i, bases[i], index, count, values[node.id])
+                self._accesses[i].store(e, bases[i], index, self._step(i), count, values[node.id])
             elif self._step(i) != 0 or not self._dims:
                 self._accumulate(e, node, i, bases[i], index, count, values[node.id])
         return values
@@ -331,61 +326,6 @@ class LoopCode:
         else:
             found = loaded[self._reads[edge.node.id, edge.index]]
         return Val(found.text, found.dtype, edge.aval.weak)
-
-    def _mask(self, e: Emitter, count: int) -> str:
-        lanes = ["i1 true"] * count + ["i1 false"] * (e.lanes - count)
-        return f"<{e.lanes} x i1> <{', '.join(lanes)}>"
-
-    def _pointer(self, e: Emitter, access: Access, base: str, index: str, step: int) -> str:
-        if index == "0":
-            return base
-        if step != 1:
-            index = e.new(f"mul i64 {index}, {step}")
-        return e.new(f"getelementptr {memory_type(access.dtype)}, ptr {base}, i64 {index}")
-
-    def _load(self, e: Emitter, i: int, base: str, index: str, count: int) -> Val:
-        access, step = self._accesses[i], self._step(i)
-        element_type, size = memory_type(access.dtype), access.dtype.itemsize
-        kind = e.type(element_type)
-        pointer = self._pointer(e, access, base, index, step)
-        if step == 1 and count == e.lanes:
-            text = e.new(f"load {kind}, ptr {pointer}, align {size}")
-        elif step == 1:
-            function = f"@llvm.masked.load.v{e.lanes}{_suffix(element_type)}.p0"
-            mask = self._mask(e, count)
-            self._declared.add(f"declare {kind} {function}(ptr, i32, <{e.lanes} x i1>, {kind})")
-            text = e.new(
-                f"call {kind} {function}(ptr {pointer}, i32 {size}, {mask}, {kind} zeroinitializer)"
-            )
-        else:
-            text = self._picked(e, access, pointer, step, count)
-        return e.from_memory(text, access.dtype)
-
-    def _picked(self, e: Emitter, access: Access, pointer: str, step: int, count: int) -> str:
-        """Elements that do not lie side by side, one by one."""
-        kind, size = memory_type(access.dtype), access.dtype.itemsize
-        if e.lanes == 1:
-            return e.new(f"load {kind}, ptr {pointer}, align {size}")
-        vector, text = e.type(kind), "zeroinitializer"
-        for lane in range(count):
-            place = e.new(f"getelementptr {kind}, ptr {pointer}, i64 {lane * step}")
-            one = e.new(f"load {kind}, ptr {place}, align {size}")
-            text = e.new(f"insertelement {vector} {text}, {kind} {one}, i32 {lane}")
-        return text
-
-    def _store(self, e: Emitter, i: int, base: str, index: str, count: int, value: Val) -> None:
-        access, step = self._accesses[i], self._step(i)
-        element_type, size = memory_type(access.dtype), access.dtype.itemsize
-        kind = e.type(element_type)
-        pointer = self._pointer(e, access, base, index, 1 if step == 0 else step)
-        text = e.to_memory(value)
-        if count == e.lanes:
-            e.lines.append(f"  store {kind} {text}, ptr {pointer}, align {size}")
-            return
-        function = f"@llvm.masked.store.v{e.lanes}{_suffix(element_type)}.p0"
-        self._declared.add(f"declare void {function}({kind}, ptr, i32, <{e.lanes} x i1>)")
-        mask = self._mask(e, count)
-        e.lines.append(f"  call void {function}({kind} {text}, ptr {pointer}, i32 {size}, {mask})")
 
     # Reductions
 
@@ -404,7 +344,7 @@ class LoopCode:
         if count == e.lanes:
             return value
         kind = e.type(register_type(value.dtype))
-        mask, neutral = self._mask(e, count), self._neutral(e, node)
+        mask, neutral = real_lanes(e, count), self._neutral(e, node)
         text = e.new(f"select {mask}, {kind} {value.text}, {kind} {neutral.text}")
         return Val(text, value.dtype)
 
@@ -439,9 +379,10 @@ class LoopCode:
         self, e: Emitter, node: Node, i: int, base: str, index: str, count: int, value: Val
     ) -> None:
         """Join to what memory holds, lane by lane."""
-        old = self._load(e, i, base, index, count)
+        access, step = self._accesses[i], self._step(i)
+        old = access.load(e, base, index, step, count)
         new: Val = getattr(e, REDUCTIONS[node.op.lower].join)(old, value)  # type: ignore[index]
-        self._store(e, i, base, index, count, new)
+        access.store(e, base, index, step, count, new)
 
     def _fill_neutral(self, bases: Bases) -> None:
         for node, i in self._stores:
@@ -477,12 +418,3 @@ def joined(space: Shape, strides: Sequence[Strides]) -> tuple[list[int], list[li
             for mine, its in zip(steps, strides, strict=True):
                 mine.append(its[axis])
     return lengths, steps
-
-
-def register_bytes(dtype: DType) -> int:
-    """The size of one element in registers."""
-    return {"double": 8, "float": 4, "i1": 1}.get(register_type(dtype), dtype.itemsize)
-
-
-def _suffix(element_type: str) -> str:
-    return {"double": "f64", "float": "f32", "half": "f16"}.get(element_type, element_type)

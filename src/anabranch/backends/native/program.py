@@ -1,4 +1,4 @@
-"""A whole graph as one module: its loops and islands in order, over memory that is planned ahead."""
+"""A whole graph as one module: its loops and islands in order, over planned memory."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from anabranch.backends.native.emit import Emitter, NotNative, Val, memory_type
+from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.graph import Graph
@@ -24,7 +24,7 @@ LONGEST = 256  # nodes in one loop body: beyond, registers spill and compile tim
 
 @dataclass(frozen=True)
 class Reduction:
-    """How two elements of a reduction are joined, by a method of the emitter, and what is neutral."""
+    """How two elements are joined, by a method of the emitter, and what joins without effect."""
 
     join: str
     neutral: Callable[[Any], Any]
@@ -39,7 +39,7 @@ class Loop:
 
     space: Shape
     stage: int
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -140,11 +140,9 @@ class Schedule:
         if loop is None or len(loop.nodes) == LONGEST:
             loop = self._open[stage, space] = Loop(space, stage)
             self.steps.append(loop)
-        for edge in node.inputs:  # what an earlier part of a long loop made is read from memory
-            if not isinstance(edge, Literal):
-                home = self.home.get(edge.node.id)
-                if home is not None and home is not loop and home.stage == stage:
-                    self.store(edge)
+        for edge in node.inputs:  # what another loop made, an earlier one, is read from memory
+            if not isinstance(edge, Literal) and self.home.get(edge.node.id) is not loop:
+                self.store(edge)
         loop.nodes.append(node)
         self.home[node.id] = loop
 
@@ -182,21 +180,21 @@ def reason_against(node: Node) -> str | None:
             _try_reduction(node)
         elif callable(node.op.lower):
             if isinstance(node.inputs[0], Literal):
-                raise NotNative("a number is moved by NumPy")
+                raise NotNativeError("a number is moved by NumPy")
         else:
             _try_element(node)
-    except NotNative as reason:
+    except NotNativeError as reason:
         return str(reason)
     return None
 
 
 def _try_reduction(node: Node) -> None:
     if node.op.lower not in REDUCTIONS:
-        raise NotNative(f"{node.op.name} has no machine code yet")
+        raise NotNativeError(f"{node.op.name} has no machine code yet")
     if isinstance(node.inputs[0], Literal):
-        raise NotNative("a number is reduced by NumPy")
+        raise NotNativeError("a number is reduced by NumPy")
     if node.avals[0].dtype.itemsize == 2:
-        raise NotNative("sums of halves are made wide by NumPy")
+        raise NotNativeError("sums of halves are made wide by NumPy")
 
 
 def _try_element(node: Node) -> None:
@@ -208,12 +206,12 @@ def _try_element(node: Node) -> None:
 def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
     """One elementwise node on values in registers."""
     rule = node.op.scalar
-    if isinstance(rule, str):
+    if isinstance(rule, str) and hasattr(e, rule):
         result: Val = getattr(e, rule)(*e.promoted(xs))
     elif callable(rule):
         result = rule(e, *xs, **node.attrs)
     else:
-        raise NotNative(f"{node.op.name} has no machine code yet")
+        raise NotNativeError(f"{node.op.name} has no machine code yet")
     return e.convert(result, node.avals[0].dtype)
 
 

@@ -80,12 +80,11 @@ class View:
         runs = _runs(self.shape, self.strides)
         rest = [n for n in shape if n != 1]
         for length, step in runs:
-            taken = []
-            while length > 1:
-                if not rest or length % rest[0]:
+            taken: list[int] = []
+            while math.prod(taken) < length:
+                if not rest or length % (math.prod(taken) * rest[0]):
                     return None
-                taken.append(rest[0])
-                length //= rest.pop(0)
+                taken.append(rest.pop(0))
             strides += [s * step for s in row_major(tuple(taken))]
         found = iter(strides)
         return View(shape, tuple(next(found) if n != 1 else 0 for n in shape), self.offset)
