@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.backends.base import Capabilities
+from anabranch.backends.base import Call, Capabilities
 from anabranch.core.dtype import BFLOAT16
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
@@ -92,6 +92,9 @@ class ReferenceExecutable:
             return self._place_of[edge.node.id, edge.index]
         self._initial.append(edge.value)
         return len(self._initial) - 1
+
+    def function(self, call: Call) -> None:
+        """None: NumPy is called from Python."""
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         env = self._initial.copy()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
+from anabranch.core.attention import attention
 from anabranch.errors import ArgumentError
 
 
@@ -56,8 +57,9 @@ def config(**changes: bool) -> Iterator[Options]:
                 "unknown-option", f"config has no option {name!r}; it has {', '.join(known)}"
             )
     previous = _current.options
-    _current.options = replace(previous, **changes)
     try:
-        yield _current.options
+        with attention():
+            _current.options = replace(previous, **changes)
+            yield _current.options
     finally:
         _current.options = previous
