@@ -15,6 +15,7 @@ from anabranch.backends.base import Call
 from anabranch.backends.native import entry, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import Island
+from anabranch.backends.native.view import View
 from anabranch.backends.reference import reference
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
@@ -184,27 +185,26 @@ class _IslandCall:
 
 
 def _array_at(address: int | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """The memory of a program as an array."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if not size or address is None:
-        return np.empty(shape, dtype)
-    memory = (ctypes.c_char * size).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(shape)
+    """The memory of a program as an array in C order."""
+    return _viewed_at(address, View.whole(shape), dtype)
 
 
-def _value_at(address: int | None, aval: Aval, view: Any) -> Any:
-    """A value of the program as the reference takes it, in C order."""
-    if 0 in aval.shape or address is None:
-        return np.empty(aval.shape, aval.dtype)
+def _viewed_at(address: int | None, view: View, dtype: Any) -> np.ndarray[Any, Any]:
+    """The elements that a view shows of the memory at this address."""
+    if 0 in view.shape or address is None:
+        return np.empty(view.shape, dtype)
     steps = [(n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)]
     low = view.offset + sum(step for step in steps if step < 0)
     high = view.offset + sum(step for step in steps if step > 0)
-    size = aval.dtype.itemsize
-    flat = _array_at(address + low * size, (high - low + 1,), aval.dtype)
-    found = np.lib.stride_tricks.as_strided(
-        flat[view.offset - low :], view.shape, [s * size for s in view.strides], writeable=False
-    )
-    array = settled(np.array(found, order="C"))
+    size = dtype.itemsize
+    memory = (ctypes.c_char * ((high - low + 1) * size)).from_address(address + low * size)
+    strides = [step * size for step in view.strides]
+    return np.ndarray(view.shape, dtype, memory, (view.offset - low) * size, strides)
+
+
+def _value_at(address: int | None, aval: Aval, view: View) -> Any:
+    """A value of the program as the reference takes it, in C order."""
+    array = settled(np.array(_viewed_at(address, view, aval.dtype), order="C"))
     return array.item() if aval.weak else array
 
 
