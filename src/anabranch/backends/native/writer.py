@@ -52,6 +52,24 @@ class Writer:
         self._lines += e.lines
         e.lines.clear()
 
+    @contextmanager
+    def _counted_to(self, count: str, by: int = 1) -> Iterator[str]:
+        """The same for a count that is known when it runs, and may be 0."""
+        head, body, done = (f"{word}{next(self._names)}" for word in ("head", "body", "done"))
+        before, counter, following = self._block, self._name(), self._name()
+        self._line(f"br label %{head}")
+        self._label(head)
+        place = len(self._lines)
+        goes_on = self._new(f"icmp slt i64 {counter}, {count}")
+        self._line(f"br i1 {goes_on}, label %{body}, label %{done}")
+        self._label(body)
+        yield counter
+        self._line(f"{following} = add i64 {counter}, {by}")
+        self._line(f"br label %{head}")
+        phi = f"  {counter} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self._lines.insert(place, phi)
+        self._label(done)
+
     def _moved_on(self, base: str, dtype: DType, elements: str) -> str:
         """The address so many elements further."""
         if elements == "0":
