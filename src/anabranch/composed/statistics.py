@@ -13,7 +13,7 @@ from anabranch.core.bind import NUMBERS
 from anabranch.core.dtype import is_floating, is_half, promote
 from anabranch.core.values import as_array
 from anabranch.errors import ArgumentError, DTypeError, ShapeError
-from anabranch.ops.elementwise import astype, sqrt, square, stop_gradient
+from anabranch.ops.elementwise import astype, sqrt, square, stop_gradient, subtract
 from anabranch.ops.extrema import min_
 from anabranch.ops.layout import broadcast_to, permute, reshaped
 from anabranch.ops.reduce import max_, prepared, sum_
@@ -203,7 +203,7 @@ def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
         >>> float(ab.ptp(ab.tensor([3.0, 1.0, 6.0])))
         5.0
     """
-    return max_(x, axis=axis, keepdims=keepdims) - min_(x, axis=axis, keepdims=keepdims)
+    return subtract(max_(x, axis=axis, keepdims=keepdims), min_(x, axis=axis, keepdims=keepdims))
 
 
 @composed
