@@ -18,8 +18,8 @@ from anabranch.ops.rules import shape_of
 
 def _rows(m: Any, rowvar: bool) -> tuple[Any, Any]:
     """Variables as rows, in a dtype that their products fit in, and the dtype of the result."""
+    shape = shape_of(m)
     x, dtype = widened(m)
-    shape = shape_of(x)
     if len(shape) > 2:
         raise ShapeError("shape-mismatch", f"variables stand in one or two axes, not in {shape}")
     if len(shape) < 2:
