@@ -68,9 +68,9 @@ def test_an_infinity_that_takes_no_part_does_not_reach_a_quantile(noiseless):
 
 
 def test_a_quantile_of_equal_elements_is_that_element():
-    for value in (0.1, 1e308, -1e-308):
+    for value in (0.1, 1.7, 1e308, -1e-308):
         x = np.full(7, value)
-        q = np.linspace(0.0, 1.0, 23)
+        q = np.random.default_rng(0).random(200)
         assert (ab.quantile(x, q) == value).all()
 
 

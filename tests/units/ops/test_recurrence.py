@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
+from anabranch.ops.recurrence import recurrence
 
 inf, nan = np.inf, np.nan
 
@@ -69,6 +70,13 @@ def test_values_are_strict_and_derivatives_absorb(grad):
     assert grad(f)([2.0, 1.0, 1.0]).tolist() == [1.0, 0.0, 0.0]
     by_a = grad(lambda a: ab.linear_recurrence(a, np.array([inf, 1.0]))[0])
     assert by_a([2.0, 3.0]).tolist() == [0.0, 0.0]
+
+
+def test_what_is_absorbed_does_not_depend_on_the_coefficient():
+    """The value is 0 whatever a is, so an infinite slope above it meets a 0 and not a NaN."""
+    f = lambda a: ab.sqrt(recurrence(a, np.array([0.0, 0.0]), 0, False)[1])  # noqa: E731
+    with np.errstate(all="ignore"):
+        assert ab.grad(f)(np.array([1.0, 3.0])).tolist() == [0.0, 0.0]
 
 
 def test_the_first_coefficient_is_not_used(grad):
