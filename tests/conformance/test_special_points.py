@@ -53,6 +53,8 @@ SPELLINGS = {
     "negative": [ab.negative, lambda x: -x],
     "sum": [ab.sum, lambda x: x.sum()],
     "max": [ab.max, lambda x: x.max()],
+    "min": [ab.min, lambda x: x.min(), lambda x: -ab.max(-x)],
+    "prod": [ab.prod, lambda x: x.prod(), lambda x: ab.cumprod(x)[-1]],
     "square": [lambda x: ab.power(x, 2), lambda x: x**2, lambda x: x**2.0],
 }
 

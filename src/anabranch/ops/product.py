@@ -11,7 +11,7 @@ from anabranch.core.bind import bind
 from anabranch.core.dtype import is_half
 from anabranch.core.op import Op
 from anabranch.core.sample import normal, sample
-from anabranch.ops.elementwise import astype
+from anabranch.ops.elementwise import astype, multiply
 from anabranch.ops.layout import broadcast_to, permute, reshape
 from anabranch.ops.recurrence import after, before
 from anabranch.ops.reduce import folded_aval, folding, prepared, spread, sum_
@@ -72,7 +72,7 @@ def _prod(
 ) -> Any:
     x = prepared(x, dtype, where, 1)
     total = bind(prod, x, axes=axes_tuple(axis, len(shape_of(x))), keepdims=bool(keepdims))
-    return total if initial is None else total * initial
+    return total if initial is None else multiply(total, initial)
 
 
 def _golden(x: Any, value: Any, grad: Any, kink: bool = False) -> Any:

@@ -68,7 +68,7 @@ def _sum(
 ) -> Any:
     x = prepared(x, dtype, where, 0)
     total = bind(sum_, x, axes=axes_tuple(axis, len(shape_of(x))), keepdims=bool(keepdims))
-    return total if initial is None else total + initial
+    return total if initial is None else functions()["add"](total, initial)
 
 
 sum_: Op = Op(

@@ -83,6 +83,10 @@ def test_too_few_elements(noiseless):
 
 
 def test_numbers_and_scalars():
+    for f in (ab.std, lambda x: x.std(), lambda x: ab.std(x, correction=0), lambda x: x.var()):
+        for x in (0.0, -3.0, 1e308):
+            assert float(ab.grad(f)(x)) == float(ab.compile(ab.grad(f))(x)) == 0.0
+            assert float(ab.jvp(f, (x,), (1.0,))[1]) == 0.0
     assert float(ab.std(3.0)) == float(ab.var(2)) == 0.0
     assert float(ab.mean(3)) == 3.0
     assert ab.grad(ab.var)(3.0) == 0.0

@@ -77,6 +77,16 @@ def test_extrema_with_a_start_value_keep_the_dtype(dtype):
         assert (empty.dtype, empty.tolist()) == (dtype, [start] * 3)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ab.bfloat16, np.float32], ids=str)
+def test_options_do_not_widen_narrow_floats(dtype):
+    x = np.ones(3, dtype)
+    for f in (ab.sum, ab.prod, ab.max, ab.min):
+        assert f(x, initial=1.0).dtype == dtype
+        assert f(x, initial=1.0, where=MASK[0]).dtype == dtype
+    for f in (ab.mean, ab.var, ab.std):
+        assert f(x, where=MASK[0]).dtype == dtype
+
+
 def test_an_axis_of_length_zero_needs_a_start_value(grad):
     for f in (ab.max, ab.min, ab.ptp, ab.median):
         with pytest.raises(ab.ShapeError, match="empty-reduction"):
