@@ -83,11 +83,12 @@ def mean(
     count = _count(x, axes, where)
     if not isinstance(count, int):
         count = reshaped(count, reduced(shape_of(x), axes, keepdims))
-    found = getattr(x, "dtype", None)
-    if found is None or not is_half(found):
-        return sum_(x, axis=axis, keepdims=keepdims) / count
+    dtype = aval_of(x).dtype
     # The sum of many halves can be too large for a half when their mean is not.
-    return astype(sum_(astype(x, np.float32), axis=axis, keepdims=keepdims) / count, found)
+    summed = astype(x, np.float32) if is_half(dtype) else x
+    found = sum_(summed, axis=axes, keepdims=keepdims) / count
+    # A count that is an array would widen float32.
+    return astype(found, dtype) if is_floating(dtype) and found.dtype != dtype else found
 
 
 def _variance(x: Any, axes: tuple[int, ...], ddof: float, mask: Any) -> Any:
