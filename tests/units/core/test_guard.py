@@ -123,6 +123,24 @@ def test_a_slope_that_meets_a_zero_is_no_fault(compiled):
         assert ab.jvp(f, (np.array([0.0, 4.0]),), (np.array([0.0, 1.0]),))[1] == 0.25
 
 
+@pytest.mark.parametrize("record", [False, True])
+def test_a_slope_that_is_an_op_of_its_own_is_no_fault_either(record):
+    x = ab.tensor([0.0, 4.0], requires_grad=True)
+    with ab.config(nonfinite="raise"):
+        y = ab.sum(ab.where(x > 0.0, x**0.5, 0.0))
+        assert ab.gradients(y, [x], record=record)[0].data.tolist() == [0.0, 0.25]
+        y.backward()
+    assert x.grad.tolist() == [0.0, 0.25]
+
+
+def test_whatever_the_backend_the_first_bad_op_raises():
+    f = ab.compile(lambda x: ab.log(x), backend="native")
+    x = np.array([1.0, 0.0])
+    with np.errstate(all="ignore"):
+        assert f(x).tolist() == [0.0, -inf]
+    assert caught(lambda: f(x)).details["cause"] == "pole"
+
+
 def test_an_observer_still_hears_everything():
     heard = []
     x = ab.tensor(2.0, requires_grad=True)
