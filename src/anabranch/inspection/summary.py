@@ -95,13 +95,13 @@ def norm(values: Any) -> float:
     flat = np.asarray(values).ravel()
     if flat.dtype != np.float64:
         flat = flat.astype(np.float64)
-    square = float(np.dot(flat, flat))
-    if 1e-280 < square < 1e280:
-        return math.sqrt(square)
-    top = float(np.abs(flat).max()) if flat.size else 0.0
-    if top == 0 or not math.isfinite(top):
-        return top
     with np.errstate(all="ignore"):
+        square = float(np.dot(flat, flat))
+        if 1e-280 < square < 1e280:
+            return math.sqrt(square)
+        top = float(np.abs(flat).max()) if flat.size else 0.0
+        if top == 0 or not math.isfinite(top):
+            return top
         return top * math.sqrt(float(np.square(flat / top).sum()))
 
 
