@@ -88,7 +88,7 @@ def _values(within: Any) -> Iterable[Any]:
 
 def _is_written_on(edge: Any, line: int | str) -> bool:
     if isinstance(edge, Tensor) and edge.is_leaf:
-        return False  # a leaf knows where it was first used, not where it was made
+        return False  # a leaf knows where it was made, or first used: neither computed it
     return any(line in (source.line, str(source)) for source in edge.node.sources)
 
 
@@ -145,7 +145,7 @@ def _pushed(zs: Sequence[Any], xs: Sequence[Any], ts: list[Any], record: bool) -
         steps = node_steps(region.values(), within)
         start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
         return forward([step for step in steps if step.node.id not in moved], start)
-    with state.changed(recording=record), np.errstate(all="ignore"):
+    with state.changed(recording=record, door=None), np.errstate(all="ignore"):
         if not record:
             ts = [t.value if isinstance(t, Tensor) else t for t in ts]
         start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}

@@ -1,0 +1,1 @@
+"""What a program did, to be seen: record, trace, findings, reports and their pictures."""

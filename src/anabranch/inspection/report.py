@@ -1,0 +1,86 @@
+"""What users hold: one report of a recorded run, from which every view of it is asked."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from anabranch.core.entry import boundary
+from anabranch.inspection.build import Builder
+from anabranch.inspection.explanation import Explanation, explained
+from anabranch.inspection.reader import read
+from anabranch.inspection.record import Record
+from anabranch.inspection.trace import Trace
+
+
+class Report:
+    """A recorded run and what there is to see in it; made by `ab.inspect`.
+
+    Attributes:
+        trace: the run as plain data, which all views are made from.
+        record: the arrays of the run; None for a report that was read from a file.
+    """
+
+    def __init__(self, record: Record | None, detail: str = "full", trace: Trace | None = None):
+        self.record = record
+        self._detail = detail
+        self._given = trace
+
+    @cached_property
+    def trace(self) -> Trace:
+        if self._given is not None:
+            return self._given
+        assert self.record is not None
+        return Builder(self.record, self._detail).made()
+
+    @classmethod
+    @boundary
+    def load(cls, path: str | Path) -> Report:
+        """The report of a trace file, or of a page that carries one.
+
+        Raises:
+            TraceFileError: `[bad-trace]` or `[newer-trace]`; nothing in the file is run.
+        """
+        return cls(None, trace=read(path))
+
+    @boundary
+    def why(self, name: str | None = None) -> Explanation:
+        """How a value's gradient came about, or why it is zero, missing or not finite.
+
+        Args:
+            name: what the value is called, or `"#3"`; without it, the first thing that is wrong.
+
+        Raises:
+            ArgumentError: `[unknown-name]`, or `[ambiguous-name]` where several values have it.
+
+        Example:
+            >>> import anabranch as ab
+            >>> print(ab.inspect(lambda x, y: (x * y + x) ** 2, 2.0, 3.0).why("x"))
+            x   float64   gradient 64
+            <BLANKLINE>
+            the gradient of x arrived through #3 and #2
+            <BLANKLINE>
+              through #3   16 × 1 = 16
+              through #2   16 × 3 = 48
+            <BLANKLINE>
+              x → #3 → #4   1 × (8 + 8) = 16
+              x → #2 → #3 → #4   3 × 1 × (8 + 8) = 48
+        """
+        return explained(self.trace, name)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace as a file, by custom `name.trace.json`; `Report.load` reads it back.
+
+        Example:
+            >>> import anabranch as ab, tempfile, pathlib
+            >>> x = ab.tensor(3.0, requires_grad=True, name="x")
+            >>> where = pathlib.Path(tempfile.mkdtemp(), "square.trace.json")
+            >>> ab.Report.load(ab.inspect(x * x).save(where)).trace.nodes[0].grad.v
+            6
+        """
+        target = Path(path)
+        target.write_text(self.trace.to_json(), encoding="utf-8")
+        return target
+
+    def __repr__(self) -> str:
+        return f"<report on {self.trace.title}: {len(self.trace.nodes)} nodes>"
