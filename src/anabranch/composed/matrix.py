@@ -19,7 +19,7 @@ from anabranch.ops.matrices import float_of, matrix_shape, rounding, square_shap
 from anabranch.ops.norms import vector_norm
 from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.rules import Axis, axis_index, kept, reduced, shape_of
-from anabranch.ops.select import greater
+from anabranch.ops.select import equal, greater, where
 from anabranch.ops.spectral import eigh, svd
 from anabranch.ops.systems import inv
 
@@ -121,6 +121,7 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
         shape = shape_of(x)
         others = [a for a in range(len(shape)) if a not in axes]
         values = svd(permute(x, (*others, *axes)), compute_uv=False)
+        values = where(equal(values, 0), 0.0, values)  # a size has the slope 0 at 0
         found = _SINGULAR[ord](values, -1, False)
         return reshaped(found, kept(shape, axes) if keepdims else reduced(shape, axes, False))
     raise ArgumentError(

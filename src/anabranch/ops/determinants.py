@@ -285,7 +285,7 @@ def _slope(y: Any, x: Any) -> Any:
     """The derivative of the logarithm by each entry: the transposed inverse."""
     singular = _over_matrix(equal(y[0], 0))
     safe = where(singular, np.eye(shape_of(x)[-1], dtype=x.dtype), x)
-    return where(singular, float("nan"), transposed(inv(safe)))
+    return where(singular, x * float("nan"), transposed(inv(safe)))  # NaN in every order
 
 
 def _slogdet_jvp(t: Any, y: Any, x: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import ml_dtypes
 import numpy as np
@@ -191,23 +191,39 @@ def column(x: Any) -> Any:
     return reshaped(x, (*shape_of(x), 1))
 
 
-def either(one: Any, other: Any) -> Any:
-    """Whether one or the other holds."""
-    return where(one, True, other)
+# Where a rule would divide 0 by 0
 
 
-def is_used(ct: Any, axis: Any, keepdims: bool = False) -> Any:
-    """Whether any element along the axes differs from 0: a cotangent or tangent that arrived."""
-    return greater(sum_(not_equal(ct, 0), axis=axis, keepdims=keepdims), 0)
+class Arrival(NamedTuple):
+    """What arrived of a cotangent or tangent: whether any of it is not 0, and its sum.
 
-
-def quotient(x: Any, divisor: Any, vanishes: Any, used: Any) -> Any:
-    """x / divisor; where the divisor vanishes, NaN if what x belongs to is used, and else 0.
-
-    There the quotient of two zeros would be needed, which the values at hand do not tell. That
-    nothing is used says that x is 0 and stays it, unless a derivative by x is taken: it is NaN.
+    Where nothing arrived the sum is a 0 that further derivatives still pass.
     """
-    unknown = absorb(where(used, 1.0, x), float("nan"))
+
+    used: Any
+    total: Any
+
+
+def arrival(ct: Any, axis: Any) -> Arrival:
+    """What arrived along these axes, which stay with length 1."""
+    used = greater(sum_(not_equal(ct, 0), axis, keepdims=True), 0)
+    return Arrival(used, sum_(ct, axis, keepdims=True))
+
+
+def joined(one: Arrival, other: Arrival) -> Arrival:
+    """What arrived of either."""
+    return Arrival(where(one.used, True, other.used), one.total + other.total)
+
+
+def quotient(x: Any, divisor: Any, vanishes: Any, arrived: Arrival) -> Any:
+    """x, which is linear in what arrived, over a divisor.
+
+    Where the divisor vanishes a quotient of two zeros would be needed, which the values at hand do
+    not tell: it is NaN, in every order. Where nothing arrived it is 0, but its derivative by what
+    might have arrived is NaN.
+    """
+    nan = float("nan")
+    unknown = where(arrived.used, x * nan, absorb(arrived.total, nan))
     return where(vanishes, unknown, x / where(vanishes, 1.0, divisor))
 
 

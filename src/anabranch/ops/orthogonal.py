@@ -14,22 +14,27 @@ from anabranch.core.bind import bind
 from anabranch.core.op import UNSUPPORTED, Op
 from anabranch.core.sample import dominant, normal, sample
 from anabranch.errors import ArgumentError, ShapeError
+from anabranch.ops.elementwise import absolute
 from anabranch.ops.linalg import matmul
 from anabranch.ops.matrices import (
+    arrival,
+    column,
     diagonal,
-    either,
     finite_only,
     float_of,
     in_floats,
-    is_used,
+    joined,
     lower,
     matrix_shape,
     quotient,
+    rounding,
     transposed,
     upper,
 )
+from anabranch.ops.norms import vector_norm
+from anabranch.ops.reduce import sum_
 from anabranch.ops.rules import shape_of
-from anabranch.ops.select import equal, where
+from anabranch.ops.select import greater, less_equal, where
 from anabranch.ops.triangular import solve_triangular
 
 
@@ -107,10 +112,12 @@ def _full_qr_ref(x: Any) -> tuple[Any, Any]:
 
 
 def _invertible(r: Any) -> tuple[Any, Any]:
-    """R, or 1 where it is singular; and where that is."""
-    zero = equal(diagonal(r), 0)
-    singular = is_used(zero, axis=-1)[..., None, None]
-    return where(singular, np.eye(shape_of(r)[-1], dtype=r.dtype), r), singular
+    """R, or 1 where a column depends on those before it to within rounding; and where that is."""
+    n = shape_of(r)[-1]
+    length = vector_norm(r, axis=-2)
+    depends = less_equal(absolute(diagonal(r)), length * rounding(r, max(n, 1)))
+    singular = column(greater(sum_(depends, axis=-1, keepdims=True), 0))
+    return where(singular, np.eye(n, dtype=r.dtype), r), singular
 
 
 def _over_triangle(x: Any, r: Any, transpose: bool) -> Any:
@@ -125,14 +132,14 @@ def _qr_vjp(ct: Any, y: Any, x: Any) -> Any:
     inner = matmul(r, transposed(upper(ct_r))) - matmul(transposed(ct_q), q)
     mirrored = lower(inner) + transposed(lower(inner, -1))
     wanted = ct_q + matmul(q, mirrored)
-    used = either(is_used(ct_q, (-2, -1), True), is_used(ct_r, (-2, -1), True))
-    return quotient(_over_triangle(wanted, safe, True), 1.0, singular, used)
+    arrived = joined(arrival(ct_q, (-2, -1)), arrival(ct_r, (-2, -1)))
+    return quotient(_over_triangle(wanted, safe, True), 1.0, singular, arrived)
 
 
 def _qr_jvp(t: Any, y: Any, x: Any) -> tuple[Any, Any]:
     q, r = y
     safe, singular = _invertible(r)
-    moved = quotient(_over_triangle(t, safe, False), 1.0, singular, is_used(t, (-2, -1), True))
+    moved = quotient(_over_triangle(t, safe, False), 1.0, singular, arrival(t, (-2, -1)))
     inner = matmul(transposed(q), moved)
     turn = lower(inner, -1) - transposed(lower(inner, -1))
     return moved + matmul(q, turn - inner), upper(matmul(inner - turn, r))

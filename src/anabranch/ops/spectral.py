@@ -18,14 +18,15 @@ from anabranch.errors import ArgumentError
 from anabranch.ops.elementwise import absolute
 from anabranch.ops.linalg import matmul
 from anabranch.ops.matrices import (
+    Arrival,
+    arrival,
     column,
     diagonal,
-    either,
     finite_only,
     float_of,
     hermitian,
     in_floats,
-    is_used,
+    joined,
     lower,
     matrix_shape,
     off_diagonal,
@@ -41,7 +42,7 @@ from anabranch.ops.matrices import (
 )
 from anabranch.ops.reduce import max_
 from anabranch.ops.rules import shape_of
-from anabranch.ops.select import equal, less_equal, where
+from anabranch.ops.select import less_equal, where
 
 
 class EighResult(NamedTuple):
@@ -117,32 +118,31 @@ def _eigh_ref(x: Any) -> tuple[Any, Any]:
     return _eigh_of(x)
 
 
-def _over(x: Any, distances: Any, values: Any, used: Any) -> Any:
+def _over(x: Any, distances: Any, values: Any, arrived: Arrival) -> Any:
     """x_ij over the distance of two values, and 0 on the diagonal."""
     vanishes = less_equal(absolute(distances), column(_resolution(values)))
-    return off_diagonal(quotient(x, distances, vanishes, used))
+    return off_diagonal(quotient(x, distances, vanishes, arrived))
 
 
-def _over_gaps(x: Any, values: Any, used: Any) -> Any:
-    return _over(x, row(values) - column(values), values, used)
+def _over_gaps(x: Any, values: Any, arrived: Arrival) -> Any:
+    return _over(x, row(values) - column(values), values, arrived)
 
 
-def _pairs(used: Any) -> Any:
-    return either(row(used), column(used))
+def _pairs(arrived: Arrival) -> Arrival:
+    """What arrived at the columns i or j, for each pair of them."""
+    return Arrival(where(arrived.used, True, transposed(arrived.used)), arrived.total)
 
 
 def _eigh_vjp(ct: Any, y: Any, x: Any) -> Any:
     (ct_values, ct_vectors), (values, v) = ct, y
-    inner = _over_gaps(
-        matmul(transposed(v), ct_vectors), values, _pairs(is_used(ct_vectors, axis=-2))
-    )
+    inner = _over_gaps(matmul(transposed(v), ct_vectors), values, _pairs(arrival(ct_vectors, -2)))
     return symmetric(matmul(v, matmul(on_diagonal(ct_values) + inner, transposed(v))))
 
 
 def _eigh_jvp(t: Any, y: Any, x: Any) -> tuple[Any, Any]:
     values, v = y
     moved = matmul(transposed(v), matmul(symmetric(t), v))
-    return diagonal(moved), matmul(v, _over_gaps(moved, values, is_used(t, (-2, -1), True)))
+    return diagonal(moved), matmul(v, _over_gaps(moved, values, arrival(t, (-2, -1))))
 
 
 eigh: Op = Op(
@@ -234,18 +234,13 @@ def _full_svd_ref(x: Any) -> tuple[Any, Any, Any]:
     return _svd_of(x, full=True)
 
 
-def _of_values(slope: Any, s: Any) -> Any:
-    """A singular value is a size: where it is 0, its slope is 0, as that of |x|."""
-    return where(equal(s, 0), 0.0, slope)
+def _over_sums(x: Any, s: Any, arrived: Arrival) -> Any:
+    return _over(x, row(s) + column(s), s, arrived)
 
 
-def _over_sums(x: Any, s: Any, used: Any) -> Any:
-    return _over(x, row(s) + column(s), s, used)
-
-
-def _over_values(x: Any, s: Any, used: Any) -> Any:
+def _over_values(x: Any, s: Any, arrived: Arrival) -> Any:
     """The columns of x over singular values."""
-    return quotient(x, row(s), row(less_equal(s, _resolution(s))), used)
+    return quotient(x, row(s), row(less_equal(s, _resolution(s))), arrived)
 
 
 def _skew(x: Any) -> Any:
@@ -255,33 +250,33 @@ def _skew(x: Any) -> Any:
 def _svd_vjp(ct: Any, y: Any, x: Any) -> Any:
     (ct_u, ct_s, ct_vh), (u, s, vh) = ct, y
     ct_v, v = transposed(ct_vh), transposed(vh)
-    u_used, v_used = is_used(ct_u, axis=-2), is_used(ct_v, axis=-2)
-    pairs = _pairs(either(u_used, v_used))
+    at_u, at_v = arrival(ct_u, -2), arrival(ct_v, -2)
+    pairs = _pairs(joined(at_u, at_v))
     on_u, on_v = matmul(transposed(u), ct_u), matmul(vh, ct_v)
     inner = symmetric(_over_gaps(on_u + on_v, s, pairs)) + _skew(_over_sums(on_u - on_v, s, pairs))
-    found = matmul(u, matmul(on_diagonal(_of_values(ct_s, s)) + inner, vh))
+    found = matmul(u, matmul(on_diagonal(ct_s) + inner, vh))
     if shape_of(u)[-2] > shape_of(s)[-1]:
-        beyond = _over_values(ct_u - matmul(u, on_u), s, row(u_used))
+        beyond = _over_values(ct_u - matmul(u, on_u), s, at_u)
         found = found + matmul(beyond, vh)
     if shape_of(vh)[-1] > shape_of(s)[-1]:
-        beyond = _over_values(ct_v - matmul(v, on_v), s, row(v_used))
+        beyond = _over_values(ct_v - matmul(v, on_v), s, at_v)
         found = found + matmul(u, transposed(beyond))
     return found
 
 
 def _svd_jvp(t: Any, y: Any, x: Any) -> tuple[Any, Any, Any]:
     u, s, vh = y
-    v, used = transposed(vh), is_used(t, (-2, -1), True)
+    v, arrived = transposed(vh), arrival(t, (-2, -1))
     t_v, t_u = matmul(t, v), matmul(transposed(t), u)
     inner = matmul(transposed(u), t_v)
-    apart = _over_gaps(symmetric(inner), s, used)
-    together = _over_sums(_skew(inner), s, used)
+    apart = _over_gaps(symmetric(inner), s, arrived)
+    together = _over_sums(_skew(inner), s, arrived)
     du, dv = matmul(u, apart + together), matmul(v, apart - together)
     if shape_of(u)[-2] > shape_of(s)[-1]:
-        du = du + _over_values(t_v - matmul(u, inner), s, used)
+        du = du + _over_values(t_v - matmul(u, inner), s, arrived)
     if shape_of(vh)[-1] > shape_of(s)[-1]:
-        dv = dv + _over_values(t_u - matmul(v, transposed(inner)), s, used)
-    return du, _of_values(diagonal(inner), s), transposed(dv)
+        dv = dv + _over_values(t_u - matmul(v, transposed(inner)), s, arrived)
+    return du, diagonal(inner), transposed(dv)
 
 
 svd: Op = Op(
