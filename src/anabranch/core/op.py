@@ -68,6 +68,8 @@ class Op:
         vjp: for the others, one `(ct, y, *xs, **attrs)` per input giving its cotangent. With
             several outputs `ct` and `y` are tuples.
         common: `(ct, y, *xs, **attrs)`, run once and handed to each vjp rule as `common=`.
+        absent: whether the cotangent of an output that nothing depends on is None in `ct`, so
+            that its share need not be computed; otherwise it is zeros.
         linear: the inputs in which the op is linear, each with the others held fixed; there the
             tangent rule is the op itself.
         jvp: one `(t, y, *xs, **attrs)` per input giving its part of the output's tangent. Where
@@ -99,6 +101,7 @@ class Op:
     partials: tuple[Slot, ...] | NoGradient | Unsupported | None = None
     vjp: tuple[Slot, ...] | Callable[[int], Any] | NoGradient | Unsupported | None = None
     common: Rule | None = None
+    absent: bool = False
     linear: tuple[int, ...] = ()
     jvp: tuple[Slot | None, ...] | None = None
     call: Rule | None = None

@@ -278,7 +278,7 @@ def _slogdet_aval(x: Aval) -> tuple[Aval, Aval]:
 def _slogdet_ref(x: Any) -> tuple[Any, Any]:
     square_shape("linalg.slogdet", aval_of(x))
     sign, logabsdet = np.linalg.slogdet(x)
-    return sign, logabsdet
+    return np.where(np.isnan(logabsdet), logabsdet, sign), logabsdet
 
 
 def _slope(y: Any, x: Any) -> Any:

@@ -212,7 +212,17 @@ def arrival(ct: Any, axis: Any) -> Arrival:
 
 def joined(one: Arrival, other: Arrival) -> Arrival:
     """What arrived of either."""
-    return Arrival(where(one.used, True, other.used), one.total + other.total)
+    return Arrival(either(one.used, other.used), one.total + other.total)
+
+
+def either(one: Any, other: Any) -> Any:
+    """Whether one or the other holds."""
+    return where(one, True, other)
+
+
+def both(one: Any, other: Any) -> Any:
+    """Whether one and the other hold."""
+    return where(one, other, False)
 
 
 def quotient(x: Any, divisor: Any, vanishes: Any, arrived: Arrival) -> Any:

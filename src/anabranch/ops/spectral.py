@@ -20,8 +20,10 @@ from anabranch.ops.linalg import matmul
 from anabranch.ops.matrices import (
     Arrival,
     arrival,
+    both,
     column,
     diagonal,
+    either,
     finite_only,
     float_of,
     hermitian,
@@ -40,9 +42,10 @@ from anabranch.ops.matrices import (
     transposed,
     upper,
 )
+from anabranch.ops.norms import vector_norm
 from anabranch.ops.reduce import max_
 from anabranch.ops.rules import shape_of
-from anabranch.ops.select import less_equal, where
+from anabranch.ops.select import equal, greater, less_equal, not_equal
 
 
 class EighResult(NamedTuple):
@@ -118,31 +121,98 @@ def _eigh_ref(x: Any) -> tuple[Any, Any]:
     return _eigh_of(x)
 
 
-def _over(x: Any, distances: Any, values: Any, arrived: Arrival) -> Any:
-    """x_ij over the distance of two values, and 0 on the diagonal."""
+# Rules. Vectors turn into each other by quotients over the distances of their values. Where these
+# are within rounding, a numerator within rounding makes the quotient unknown: it is NaN, or 0 where
+# nothing uses the vectors.
+
+
+class Columns(NamedTuple):
+    """Cotangents of vectors: what arrived at each, and how far off products with it may be."""
+
+    arrived: Arrival
+    noise: Any
+
+
+def _columns(*cts: Any) -> Columns | None:
+    """What arrived at columns of the same numbers; None for none at all."""
+    found = [
+        Columns(arrival(ct, -2), vector_norm(ct, -2, keepdims=True) * rounding(ct, _ROUNDED))
+        for ct in cts
+        if ct is not None
+    ]
+    if len(found) < 2:
+        return found[0] if found else None
+    one, other = found
+    return Columns(joined(one.arrived, other.arrived), one.noise + other.noise)
+
+
+_ROUNDED = 64  # in units of rounding: a numerator below this has not two digits that can be trusted
+
+
+def _across(x: Any, distances: Any, values: Any, columns: Columns, doubt: Any) -> Any:
+    """x_ij, which came by columns i and j, over the distance of two values; 0 for i = j."""
+    noise = columns.noise + transposed(columns.noise)
+    vanishes = both(
+        less_equal(absolute(distances), column(_resolution(values))),
+        less_equal(absolute(x), noise),
+    )
+    used, total = columns.arrived
+    pairs = Arrival(either(either(used, transposed(used)), doubt), total)
+    return off_diagonal(quotient(x, distances, vanishes, pairs))
+
+
+def _doubt(values: Any, ct_values: Any) -> Any:
+    """Pairs of equal values that may hide a use of their vectors.
+
+    In V f(Λ) Vᵀ with f(λ) = 0 the cotangents of V are 0 as if V were not used. Equal values that
+    get unequal cotangents tell, and so do values of 0 that get any.
+    """
+    if ct_values is None:
+        return False
+    equals = equal(row(values), column(values))
+    size = absolute(ct_values)
+    largest = max_(size, axis=-1, keepdims=True) if shape_of(size)[-1] else size
+    apart = absolute(row(ct_values) - column(ct_values))
+    unequal = greater(apart, column(largest) * rounding(values, 1) ** 0.5)
+    return both(equals, either(unequal, row(_hidden(values, ct_values))))
+
+
+def _hidden(values: Any, ct_values: Any) -> Any:
+    return both(equal(values, 0), not_equal(ct_values, 0))
+
+
+def _by_values(ct_values: Any, inner: Any) -> Any:
+    """The part along the vectors' own pairs, with the cotangents of the values on its diagonal."""
+    if ct_values is None:
+        return inner
+    return on_diagonal(ct_values) if inner is None else on_diagonal(ct_values) + inner
+
+
+def _skew(x: Any) -> Any:
+    return (x - transposed(x)) * 0.5
+
+
+def _turn(x: Any, distances: Any, values: Any, arrived: Arrival) -> Any:
+    """A tangent's x_ij over the distance of two values; 0 for i = j."""
     vanishes = less_equal(absolute(distances), column(_resolution(values)))
     return off_diagonal(quotient(x, distances, vanishes, arrived))
 
 
-def _over_gaps(x: Any, values: Any, arrived: Arrival) -> Any:
-    return _over(x, row(values) - column(values), values, arrived)
-
-
-def _pairs(arrived: Arrival) -> Arrival:
-    """What arrived at the columns i or j, for each pair of them."""
-    return Arrival(where(arrived.used, True, transposed(arrived.used)), arrived.total)
-
-
 def _eigh_vjp(ct: Any, y: Any, x: Any) -> Any:
     (ct_values, ct_vectors), (values, v) = ct, y
-    inner = _over_gaps(matmul(transposed(v), ct_vectors), values, _pairs(arrival(ct_vectors, -2)))
-    return symmetric(matmul(v, matmul(on_diagonal(ct_values) + inner, transposed(v))))
+    columns, inner = _columns(ct_vectors), None
+    if columns is not None:
+        numerators = _skew(matmul(transposed(v), ct_vectors))
+        gaps = row(values) - column(values)
+        inner = _across(numerators, gaps, values, columns, _doubt(values, ct_values))
+    return symmetric(matmul(v, matmul(_by_values(ct_values, inner), transposed(v))))
 
 
 def _eigh_jvp(t: Any, y: Any, x: Any) -> tuple[Any, Any]:
     values, v = y
     moved = matmul(transposed(v), matmul(symmetric(t), v))
-    return diagonal(moved), matmul(v, _over_gaps(moved, values, arrival(t, (-2, -1))))
+    gaps = row(values) - column(values)
+    return diagonal(moved), matmul(v, _turn(moved, gaps, values, arrival(t, (-2, -1))))
 
 
 eigh: Op = Op(
@@ -150,6 +220,7 @@ eigh: Op = Op(
     aval=_eigh_aval,
     ref=in_floats(_eigh_ref),
     vjp=(_eigh_vjp,),
+    absent=True,
     jvp=(_eigh_jvp,),
     call=_eigh,
     samples=(
@@ -234,33 +305,38 @@ def _full_svd_ref(x: Any) -> tuple[Any, Any, Any]:
     return _svd_of(x, full=True)
 
 
-def _over_sums(x: Any, s: Any, arrived: Arrival) -> Any:
-    return _over(x, row(s) + column(s), s, arrived)
-
-
-def _over_values(x: Any, s: Any, arrived: Arrival) -> Any:
+def _over_values(x: Any, s: Any, arrived: Arrival, noise: Any = None, doubt: Any = False) -> Any:
     """The columns of x over singular values."""
-    return quotient(x, row(s), row(less_equal(s, _resolution(s))), arrived)
+    vanishes = row(less_equal(s, _resolution(s)))
+    if noise is not None:
+        vanishes = both(vanishes, less_equal(vector_norm(x, -2, keepdims=True), noise))
+    return quotient(x, row(s), vanishes, Arrival(either(arrived.used, doubt), arrived.total))
 
 
-def _skew(x: Any) -> Any:
-    return (x - transposed(x)) * 0.5
+def _beyond(ct: Any, on: Any, vectors: Any, s: Any, ct_s: Any) -> Any:
+    """What a cotangent of vectors asks for outside the space of all of them."""
+    columns = _columns(ct)
+    assert columns is not None
+    doubt = False if ct_s is None else row(_hidden(s, ct_s))
+    return _over_values(ct - matmul(vectors, on), s, *columns, doubt)
 
 
 def _svd_vjp(ct: Any, y: Any, x: Any) -> Any:
     (ct_u, ct_s, ct_vh), (u, s, vh) = ct, y
-    ct_v, v = transposed(ct_vh), transposed(vh)
-    at_u, at_v = arrival(ct_u, -2), arrival(ct_v, -2)
-    pairs = _pairs(joined(at_u, at_v))
-    on_u, on_v = matmul(transposed(u), ct_u), matmul(vh, ct_v)
-    inner = symmetric(_over_gaps(on_u + on_v, s, pairs)) + _skew(_over_sums(on_u - on_v, s, pairs))
-    found = matmul(u, matmul(on_diagonal(ct_s) + inner, vh))
-    if shape_of(u)[-2] > shape_of(s)[-1]:
-        beyond = _over_values(ct_u - matmul(u, on_u), s, at_u)
-        found = found + matmul(beyond, vh)
-    if shape_of(vh)[-1] > shape_of(s)[-1]:
-        beyond = _over_values(ct_v - matmul(v, on_v), s, at_v)
-        found = found + matmul(u, transposed(beyond))
+    ct_v = None if ct_vh is None else transposed(ct_vh)
+    columns, inner = _columns(ct_u, ct_v), None
+    if columns is not None:
+        on_u = 0.0 if ct_u is None else matmul(transposed(u), ct_u)
+        on_v = 0.0 if ct_v is None else matmul(vh, ct_v)
+        doubt = _doubt(s, ct_s)
+        gaps, sums = row(s) - column(s), row(s) + column(s)
+        inner = _across(_skew(on_u + on_v), gaps, s, columns, doubt)
+        inner = inner + _across(_skew(on_u - on_v), sums, s, columns, doubt)
+    found = matmul(u, matmul(_by_values(ct_s, inner), vh))
+    if ct_u is not None and shape_of(u)[-2] > shape_of(s)[-1]:
+        found = found + matmul(_beyond(ct_u, on_u, u, s, ct_s), vh)
+    if ct_v is not None and shape_of(vh)[-1] > shape_of(s)[-1]:
+        found = found + matmul(u, transposed(_beyond(ct_v, on_v, transposed(vh), s, ct_s)))
     return found
 
 
@@ -269,8 +345,8 @@ def _svd_jvp(t: Any, y: Any, x: Any) -> tuple[Any, Any, Any]:
     v, arrived = transposed(vh), arrival(t, (-2, -1))
     t_v, t_u = matmul(t, v), matmul(transposed(t), u)
     inner = matmul(transposed(u), t_v)
-    apart = _over_gaps(symmetric(inner), s, arrived)
-    together = _over_sums(_skew(inner), s, arrived)
+    apart = _turn(symmetric(inner), row(s) - column(s), s, arrived)
+    together = _turn(_skew(inner), row(s) + column(s), s, arrived)
     du, dv = matmul(u, apart + together), matmul(v, apart - together)
     if shape_of(u)[-2] > shape_of(s)[-1]:
         du = du + _over_values(t_v - matmul(u, inner), s, arrived)
@@ -284,6 +360,7 @@ svd: Op = Op(
     aval=_svd_aval,
     ref=in_floats(_svd_ref),
     vjp=(_svd_vjp,),
+    absent=True,
     jvp=(_svd_jvp,),
     call=_svd,
     samples=(
