@@ -81,6 +81,27 @@ def test_a_matrix_with_nan_gives_nan_and_spoils_no_other(name):
         np.testing.assert_allclose(many[2], one, rtol=1e-13)
 
 
+COMPLEX = GENERAL + 1j * WEIGHTS
+HERMITIAN = COMPLEX @ COMPLEX.conj().T + np.eye(3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["inv", "det", "slogdet", "pinv", "svd", "qr", "cholesky", "eigh", "norm", "matrix_rank"],
+)
+def test_complex_values_compute_as_in_numpy(name):
+    x = HERMITIAN if name in ("cholesky", "eigh") else COMPLEX
+    found, wanted = getattr(linalg, name)(x), getattr(np.linalg, name)(x)
+    pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+def test_cofactors_of_complex_values_expand_the_determinant():
+    assert np.isclose(np.sum(COMPLEX * linalg.cofactors(COMPLEX)), 3 * np.linalg.det(COMPLEX))
+
+
 # Symmetric matrices
 
 

@@ -129,7 +129,10 @@ def test_what_is_around_is_never_the_largest():
     assert ab.max_pool(x, 3, 1, 1).tolist() == [[[-inf] * 3]]
     shares = ab.grad(lambda x: ab.sum(ab.max_pool(x, 3, 1, 1)))(x)
     np.testing.assert_allclose(shares, [[[1 / 2 + 1 / 3, 1 / 2 + 1 / 3 + 1 / 2, 1 / 2 + 1 / 3]]])
-    assert ab.max_pool(-np.ones((1, 1, 3)), 2, 2, 1).tolist() == [[[-1.0, -1.0]]]
+    for x in (np.zeros((1, 1, 3)), -np.ones((1, 1, 3))):
+        assert ab.max_pool(x, 2, 2, 1).tolist() == x[..., :2].tolist()
+        shares = ab.grad(lambda x: ab.sum(ab.max_pool(x, 2, 2, 1)))(x)
+        assert shares.tolist() == [[[1.0, 0.5, 0.5]]]
 
 
 def test_zeros_around_count_in_a_mean_unless_told_otherwise():

@@ -14,7 +14,7 @@ from anabranch.core.aval import Aval, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.op import UNSUPPORTED, Op
 from anabranch.core.sample import dominant, normal, sample
-from anabranch.errors import ArgumentError
+from anabranch.errors import ArgumentError, DTypeError
 from anabranch.ops.elementwise import absolute
 from anabranch.ops.linalg import matmul
 from anabranch.ops.matrices import (
@@ -32,7 +32,6 @@ from anabranch.ops.matrices import (
     lower,
     matrix_shape,
     off_diagonal,
-    on_diagonal,
     quotient,
     real_of,
     rounding,
@@ -87,6 +86,7 @@ def _eigh(a: Any, UPLO: str | None = None) -> EighResult:  # noqa: N803  # NumPy
 
     Raises:
         ArgumentError: `[bad-argument]` for another UPLO.
+        DTypeError: `[no-conjugate]` for a triangle of complex values.
         ShapeError: `[not-square]`.
 
     Example:
@@ -99,6 +99,8 @@ def _eigh(a: Any, UPLO: str | None = None) -> EighResult:  # noqa: N803  # NumPy
         if UPLO not in ("L", "U"):
             raise ArgumentError("bad-argument", f'UPLO is "L", "U" or None, not {UPLO!r}')
         square_shape("linalg.eigh", aval_of(a))
+        if aval_of(a).dtype.kind == "c":
+            raise DTypeError("no-conjugate", "eigh of one triangle takes its conjugate")
         half = lower(a) if UPLO == "L" else upper(a)
         a = half + transposed(off_diagonal(half))
     return EighResult(*bind(eigh, a))
@@ -181,11 +183,12 @@ def _hidden(values: Any, ct_values: Any) -> Any:
     return both(equal(values, 0), not_equal(ct_values, 0))
 
 
-def _by_values(ct_values: Any, inner: Any) -> Any:
-    """The part along the vectors' own pairs, with the cotangents of the values on its diagonal."""
+def _weighed(vectors: Any, ct_values: Any, inner: Any) -> Any:
+    """The vectors times their values' cotangents, and times what turns them into each other."""
     if ct_values is None:
-        return inner
-    return on_diagonal(ct_values) if inner is None else on_diagonal(ct_values) + inner
+        return matmul(vectors, inner)
+    scaled = vectors * row(ct_values)
+    return scaled if inner is None else scaled + matmul(vectors, inner)
 
 
 def _skew(x: Any) -> Any:
@@ -205,7 +208,7 @@ def _eigh_vjp(ct: Any, y: Any, x: Any) -> Any:
         numerators = _skew(matmul(transposed(v), ct_vectors))
         gaps = row(values) - column(values)
         inner = _across(numerators, gaps, values, columns, _doubt(values, ct_values))
-    return symmetric(matmul(v, matmul(_by_values(ct_values, inner), transposed(v))))
+    return symmetric(matmul(_weighed(v, ct_values, inner), transposed(v)))
 
 
 def _eigh_jvp(t: Any, y: Any, x: Any) -> tuple[Any, Any]:
@@ -254,7 +257,8 @@ def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
 
     The signs of a pair of vectors, and the basis among equal values, are arbitrary: use what does
     not depend on them. Where values are equal, or 0, to within rounding, derivatives through the
-    vectors are NaN; through S alone they are finite, and 0 for a value that is 0.
+    vectors are NaN; through S alone they are finite. For a value of 0 that one has an arbitrary
+    sign: a size has no slope there, but what is smooth in its square has the right one.
 
     The derivative is that of Townsend (2016), with differences and sums of values kept apart.
 
@@ -332,7 +336,7 @@ def _svd_vjp(ct: Any, y: Any, x: Any) -> Any:
         gaps, sums = row(s) - column(s), row(s) + column(s)
         inner = _across(_skew(on_u + on_v), gaps, s, columns, doubt)
         inner = inner + _across(_skew(on_u - on_v), sums, s, columns, doubt)
-    found = matmul(u, matmul(_by_values(ct_s, inner), vh))
+    found = matmul(_weighed(u, ct_s, inner), vh)
     if ct_u is not None and shape_of(u)[-2] > shape_of(s)[-1]:
         found = found + matmul(_beyond(ct_u, on_u, u, s, ct_s), vh)
     if ct_v is not None and shape_of(vh)[-1] > shape_of(s)[-1]:
