@@ -405,3 +405,32 @@ def test_the_power_zero_is_a_constant():
     found = ab.grad(lambda x: ab.sum(linalg.matrix_power(x, 0)), unused="none")(GENERAL)
     assert found is None
     agree(lambda x: ab.sum(WEIGHTS * linalg.matrix_power(x, 1)), GENERAL, WEIGHTS)
+
+
+MATRICES = {
+    "inv": linalg.inv,
+    "pinv": linalg.pinv,
+    "solve": lambda x: linalg.solve(x, WEIGHTS),
+    "solve_triangular": lambda x: linalg.solve_triangular(x, WEIGHTS),
+    "cholesky": lambda x: linalg.cholesky(x + 20 * np.eye(3)),
+    "eigh": lambda x: linalg.eigh(x + np.diag([0.0, 3.0, 9.0])).eigenvectors ** 2,
+    "svd": lambda x: linalg.svd(x + np.diag([2.0, 5.0, 9.0])).U ** 2,
+    "qr": lambda x: linalg.qr(x).R,
+    "cofactors": linalg.cofactors,
+    "matrix_power": lambda x: linalg.matrix_power(x, 3) * 0.1,
+    "norm": lambda x: linalg.norm(x, 2, axis=(0, 1), keepdims=True) * WEIGHTS,
+    "det": lambda x: linalg.det(x) * WEIGHTS,
+    "slogdet": lambda x: linalg.slogdet(x).logabsdet * WEIGHTS,
+}
+
+
+@pytest.mark.parametrize("outer", MATRICES)
+def test_the_chain_rule_holds_for_every_pair_of_matrix_functions(outer):
+    x = 0.3 * GENERAL + np.diag([1.0, 2.0, 3.0])
+    for inner, g in MATRICES.items():
+
+        def f(x, g=g):
+            return MATRICES[outer](0.3 * g(x) + np.diag([1.0, 2.0, 3.0]))
+
+        report = ab.check_gradients(f, x, rtol=1e-5)
+        assert report.ok, f"{outer} of {inner}\n{report}"
