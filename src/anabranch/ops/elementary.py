@@ -15,7 +15,7 @@ from anabranch.core.dtype import FLOATS
 from anabranch.core.op import Op, elementwise
 from anabranch.core.sample import POSITIVE, Domain, at
 from anabranch.errors import DTypeError
-from anabranch.ops.elementwise import divide, exp, sigmoid, square, subtract
+from anabranch.ops.elementwise import divide, exp, integer_power, sigmoid, square, subtract
 from anabranch.ops.logic import isinf, logical_and
 from anabranch.ops.rules import in_float32
 from anabranch.ops.select import equal, where
@@ -41,7 +41,7 @@ cbrt: Op = elementwise(
     in_float32(_cbrt),
     real=True,
     result="float",
-    partials=(lambda y, x: 1 / (3 * square(y)),),
+    partials=(lambda y, x: integer_power(y, -2) / 3,),
     samples=(
         at(8.0, value=2.0, grads=1 / 12),
         at(-8.0, value=-2.0, grads=1 / 12),

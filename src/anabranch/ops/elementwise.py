@@ -19,7 +19,7 @@ from anabranch.core.sample import POSITIVE, SIGNED, at, sample
 from anabranch.core.values import as_dtype, owned, settled
 from anabranch.errors import DomainError, DTypeError
 from anabranch.ops.rules import in_float32, numeric, refuse_bools
-from anabranch.ops.select import equal, greater, where
+from anabranch.ops.select import absorb, equal, greater, where
 
 inf, nan = math.inf, math.nan
 
@@ -230,7 +230,8 @@ power: Op = elementwise(
     "power",
     numeric(_power_ref),
     partials=(
-        lambda y, a, b: where(equal(b, 0), 0.0, b * power(a, where(equal(b, 0), 1.0, b - 1))),
+        # Not a choice by b = 0, which would hide that this changes with b there.
+        lambda y, a, b: absorb(b, power(a, b - 1)),
         # At a = 0 the limit of a**b * log(a) is 0 for b > 0; log(0) itself never enters.
         lambda y, a, b: where(equal(a, 0), where(greater(b, 0), 0.0, -inf), y * log(a)),
     ),

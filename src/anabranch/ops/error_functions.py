@@ -6,6 +6,7 @@ import math
 
 from anabranch.core.op import Op, elementwise
 from anabranch.core.sample import at
+from anabranch.ops.select import absorb
 from anabranch.ops.special import error
 from anabranch.ops.special.parts import in_float64
 from anabranch.ops.trigonometric import INSIDE
@@ -18,12 +19,12 @@ exp_neg_square: Op = elementwise(
     in_float64(error.bell),
     result="float",
     real=True,
-    partials=(lambda y, x: -2 * (x * y),),
+    partials=(lambda y, x: -2 * absorb(y, x),),  # at infinity the curve is flat
     samples=(
         at(0.0, value=1.0, grads=0.0),
         at(-1.0, value=math.exp(-1.0), grads=2 * math.exp(-1.0)),
         at(26.0, value=math.exp(-676.0), grads=-52 * math.exp(-676.0)),
-        at(inf, value=0.0, kink=True),
+        at(inf, value=0.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
     doc="exp(-x * x), the bell curve, as exact for large x as for small ones.",

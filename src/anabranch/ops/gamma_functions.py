@@ -66,14 +66,19 @@ digamma: Op = elementwise(
 )
 
 
-def _polygamma_aval(x: Aval, *, n: int) -> Aval:
-    if not 0 < n <= _LARGEST:
+def _order(n: int) -> int:
+    if not 0 <= n <= _LARGEST:
         raise ArgumentError("bad-argument", f"an order from 0 to {_LARGEST} is needed, not {n}")
+    return n
+
+
+def _polygamma_aval(x: Aval, *, n: int) -> Aval:
+    _order(n)
     return exp.aval(x)  # type: ignore[no-any-return]
 
 
 def _polygamma(n: Any, x: Any) -> Any:
-    order = operator.index(n)
+    order = _order(operator.index(n))
     return bind(polygamma, x, n=order) if order else digamma(x)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from anabranch.core.op import Op, elementwise
 from anabranch.core.sample import Domain, at
-from anabranch.ops.elementwise import sqrt
+from anabranch.ops.elementary import rsqrt
 from anabranch.ops.trigonometric import INSIDE, hypot, one_minus_square
 
 inf, nan = math.inf, math.nan
@@ -20,7 +20,7 @@ arccosh: Op = elementwise(
     np.arccosh,
     result="float",
     real=True,
-    partials=(lambda y, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),),
+    partials=(lambda y, x: rsqrt(x - 1) * rsqrt(x + 1),),
     domain=_ABOVE_ONE,
     samples=(
         at(2.0, value=math.acosh(2.0), grads=1 / _ROOT_3),

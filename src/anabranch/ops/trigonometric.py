@@ -11,7 +11,8 @@ import numpy as np
 from anabranch.core.bind import bind
 from anabranch.core.op import Op, elementwise
 from anabranch.core.sample import Domain, at, sample
-from anabranch.ops.elementwise import sign, sqrt, square
+from anabranch.ops.elementary import rsqrt
+from anabranch.ops.elementwise import sign, square
 from anabranch.ops.logic import isinf
 from anabranch.ops.rules import in_float32
 from anabranch.ops.select import equal, where
@@ -41,7 +42,7 @@ arccos: Op = elementwise(
     np.arccos,
     result="float",
     real=True,
-    partials=(lambda y, x: -1 / sqrt(one_minus_square(x)),),
+    partials=(lambda y, x: -rsqrt(one_minus_square(x)),),
     domain=INSIDE,
     samples=(
         at(0.0, value=pi / 2, grads=-1.0),
@@ -58,7 +59,7 @@ arcsin: Op = elementwise(
     np.arcsin,
     result="float",
     real=True,
-    partials=(lambda y, x: 1 / sqrt(one_minus_square(x)),),
+    partials=(lambda y, x: rsqrt(one_minus_square(x)),),
     domain=INSIDE,
     samples=(
         at(-0.0, value=-0.0, grads=1.0),
@@ -73,7 +74,9 @@ arcsin: Op = elementwise(
 
 def _direction(x: Any, length: Any) -> Any:
     """x / hypot(x, ...): 0 where both are 0, 1 or -1 where x is infinite."""
-    return where(isinf(x), sign(x), x / where(equal(length, 0), 1.0, length))
+    origin = equal(length, 0)
+    inside = where(origin, 0.0, x / where(origin, 1.0, length))  # of every order, as for |x|
+    return where(isinf(x), sign(x), inside)
 
 
 hypot: Op = elementwise(
