@@ -135,7 +135,7 @@ POINTS = {
     "arctan": [*EVERYWHERE, 1e100, 1e155, -1e155],
     "arctan2": [(3e200, 4e200), (3e-200, -4e-200), (SMALL, 1.0), (1.0, SMALL), (-2.0, -SMALL)],
     "arctanh": [0.0, SMALL, TINY, -0.4, 0.5, 1 - SMALL, EDGE, -EDGE],
-    "cbrt": [*OF_POSITIVE, -1e-100, -HUGE],
+    "cbrt": [*OF_POSITIVE, -1e-100, -HUGE, -3.7931883469332516e-181],
     "cos": [*EVERYWHERE, math.pi / 2, 1e5],
     "cosh": [*EVERYWHERE, 700.0, -700.0],
     "digamma": [*OF_GAMMA, 1.4616321449683622, 1.46163, -0.5, -8.3157, -8.3156, -1e-5],

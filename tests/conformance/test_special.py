@@ -32,7 +32,8 @@ def signed(rng: np.random.Generator, x: Array) -> Array:
 def of_error(rng: np.random.Generator, n: int) -> Array:
     far = np.concatenate([near(rng, 1e-320, 26.0, n // 3), rng.uniform(0.3, 7.0, n // 3)])
     edges = [0.0, 0.5, np.nextafter(0.5, 0), 5e-324, 26.5]
-    return np.concatenate([signed(rng, far), edges])
+    worst = [7.862663324730353, 12.560974009195242, 14.138251876650282]  # without compensation
+    return np.concatenate([signed(rng, far), edges, worst])
 
 
 def of_positive(rng: np.random.Generator, n: int) -> Array:
