@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from mpmath import mp  # type: ignore[import-untyped]
+from mpmath import mp
 
 FILE = Path(__file__).resolve().parent.parent / "src/anabranch/data/special_functions.json"
 TARGET = 2.0**-58

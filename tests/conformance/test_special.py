@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from mpmath import mp  # type: ignore[import-untyped]
+from mpmath import mp
 
 import anabranch as ab
 from anabranch.ops.special import circular, error, gamma, tables

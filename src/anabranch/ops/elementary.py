@@ -81,6 +81,7 @@ expm1: Op = elementwise(
         at(-inf, value=-1.0, grads=0.0, kink=True),
         at(1000.0, value=inf, grads=inf, kink=True),
     ),
+    scalar="expm1",
     doc="exp(x) - 1, without its cancellation near 0.",
 )
 
@@ -115,6 +116,7 @@ log1p: Op = elementwise(
         at(-3.0, value=nan, grads=-0.5, kink=True),
         at(inf, value=inf, grads=0.0, kink=True),
     ),
+    scalar="log1p",
     doc="log(1 + x), without its cancellation near 0.",
 )
 
@@ -191,6 +193,7 @@ reciprocal: Op = elementwise(
         at(-0.0, value=-inf, grads=-inf, kink=True),
         at(inf, value=0.0, grads=0.0, kink=True),
     ),
+    scalar=lambda e, x: e.divide(e.number(1, x.dtype), x),
     doc="1 / x of floats.",
 )
 
@@ -208,5 +211,6 @@ rsqrt: Op = elementwise(
         at(-1.0, value=nan, kink=True),
         at(inf, value=0.0, grads=0.0, kink=True),
     ),
+    scalar="rsqrt",
     doc="1 / sqrt(x).",
 )

@@ -272,6 +272,7 @@ sech_squared: Op = elementwise(
         at(-400.0, value=0.0, grads=0.0),
         at(inf, value=0.0, grads=0.0, kink=True),
     ),
+    scalar="sech_squared",
     doc="1 / cosh(x)**2, the slope of tanh, without overflow. It is 1 - tanh(x)**2 without its"
     " cancellation, and so are its own derivatives, which the slope of sigmoid uses too.",
 )

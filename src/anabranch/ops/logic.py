@@ -8,24 +8,54 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Aval, aval
-from anabranch.core.dtype import promote, short_name
-from anabranch.core.op import NO_GRADIENT, Op, broadcast_shapes, elementwise
+from anabranch.core.dtype import is_floating, promote, short_name
+from anabranch.core.op import NO_GRADIENT, UNSUPPORTED, Op, broadcast_shapes, elementwise
 from anabranch.core.sample import at, sample
 from anabranch.errors import DTypeError
 from anabranch.ops.rules import numeric, refuse_bools
 
 inf, nan = math.inf, math.nan
+_BOOL = np.dtype(np.bool_)
+_LEFT = UNSUPPORTED("left to NumPy")  # no machine code
 
 
-def _truth(name: str, ref: Any, doc: str, *points: Any, arity: int = 2) -> Op:
+def _truth(name: str, ref: Any, scalar: Any, doc: str, *points: Any, arity: int = 2) -> Op:
     return elementwise(
-        name, ref, partials=NO_GRADIENT, arity=arity, result="bool", samples=points, doc=doc
+        name,
+        ref,
+        partials=NO_GRADIENT,
+        arity=arity,
+        result="bool",
+        samples=points,
+        scalar=scalar,
+        doc=doc,
     )
+
+
+def _size_is(comparison: str, of_integers: bool) -> Any:
+    """Machine code for a comparison of |x| with infinity."""
+
+    def scalar(e: Any, x: Any) -> Any:
+        if not is_floating(x.dtype):
+            return e.number(of_integers, _BOOL)
+        return getattr(e, comparison)(e.absolute(x), e.number(inf, x.dtype))
+
+    return scalar
+
+
+def _of_truth(method: str) -> Any:
+    """Machine code for a method on bools."""
+    return lambda e, *xs: getattr(e, method)(*(e.convert(x, _BOOL) for x in xs))
+
+
+def _of_bits(method: str) -> Any:
+    return lambda e, *xs: getattr(e, method)(*e.promoted(xs))
 
 
 isfinite: Op = _truth(
     "isfinite",
     np.isfinite,
+    _size_is("less", True),
     "Whether each element is neither infinite nor NaN.",
     at(1.0, value=True),
     at(-inf, value=False),
@@ -35,6 +65,7 @@ isfinite: Op = _truth(
 isinf: Op = _truth(
     "isinf",
     np.isinf,
+    _size_is("equal", False),
     "Whether each element is infinite.",
     at(1.0, value=False),
     at(-inf, value=True),
@@ -44,6 +75,7 @@ isinf: Op = _truth(
 logical_and: Op = _truth(
     "logical_and",
     np.logical_and,
+    _of_truth("both"),
     "Whether both are true; every number but 0 counts as true, NaN too.",
     at(1.0, 2.0, value=True),
     at(1.0, 0.0, value=False),
@@ -53,6 +85,7 @@ logical_and: Op = _truth(
 logical_not: Op = _truth(
     "logical_not",
     np.logical_not,
+    _of_truth("unless"),
     "Whether x is not true; every number but 0 counts as true, NaN too.",
     at(0.5, value=False),
     at(-0.0, value=True),
@@ -62,6 +95,7 @@ logical_not: Op = _truth(
 logical_or: Op = _truth(
     "logical_or",
     np.logical_or,
+    _of_truth("either"),
     "Whether one or both are true; every number but 0 counts as true, NaN too.",
     at(0.0, 2.0, value=True),
     at(0.0, -0.0, value=False),
@@ -70,6 +104,7 @@ logical_or: Op = _truth(
 logical_xor: Op = _truth(
     "logical_xor",
     np.logical_xor,
+    _of_truth("not_equal"),
     "Whether one of the two is true; every number but 0 counts as true, NaN too.",
     at(0.0, 2.0, value=True),
     at(1.0, 2.0, value=False),
@@ -94,7 +129,15 @@ def _shift_aval(x: Aval, y: Aval) -> Aval:
     return _bits_aval(x, y)
 
 
-def _bits(name: str, ref: Any, doc: str, *points: Any, arity: int = 2, rule: Any = None) -> Op:
+def _bits(
+    name: str,
+    ref: Any,
+    doc: str,
+    *points: Any,
+    arity: int = 2,
+    rule: Any = None,
+    scalar: Any = _LEFT,
+) -> Op:
     return elementwise(
         name,
         ref,
@@ -104,6 +147,7 @@ def _bits(name: str, ref: Any, doc: str, *points: Any, arity: int = 2, rule: Any
         domain=(0.0, 8.0, False),
         kinds=("int",) * arity,
         samples=points,
+        scalar=scalar,
         doc=doc,
     )
 
@@ -114,6 +158,7 @@ bitwise_and: Op = _bits(
     "The bits that both have; of bools, whether both are true.",
     sample(12, 10, value=8),
     sample(True, False, value=False),
+    scalar=_of_bits("both"),
 )
 bitwise_or: Op = _bits(
     "bitwise_or",
@@ -121,6 +166,7 @@ bitwise_or: Op = _bits(
     "The bits that one or both have; of bools, whether one or both are true.",
     sample(12, 10, value=14),
     sample(True, False, value=True),
+    scalar=_of_bits("either"),
 )
 bitwise_xor: Op = _bits(
     "bitwise_xor",
@@ -128,6 +174,7 @@ bitwise_xor: Op = _bits(
     "The bits that one of the two has; of bools, whether they differ.",
     sample(12, 10, value=6),
     sample(True, True, value=False),
+    scalar=_of_bits("exclusive"),
 )
 invert: Op = _bits(
     "invert",
@@ -136,6 +183,7 @@ invert: Op = _bits(
     sample(12, value=-13),
     sample(True, value=False),
     arity=1,
+    scalar=lambda e, x: e.exclusive(x, e.number(True if x.dtype == _BOOL else -1, x.dtype)),
 )
 left_shift: Op = _bits(
     "left_shift",

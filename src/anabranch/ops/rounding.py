@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.bind import bind
+from anabranch.core.dtype import is_floating
 from anabranch.core.op import NO_GRADIENT, Op, elementwise
 from anabranch.core.sample import Domain, at, sample
 from anabranch.ops.elementwise import sign
@@ -27,6 +28,7 @@ def _step(name: str, ref: Any, doc: str, *points: Any) -> Op:
     return elementwise(
         name,
         ref,
+        scalar=lambda e, x: e.call(name, x, x) if is_floating(x.dtype) else x,
         real=True,
         partials=(False,),
         domain=_BETWEEN,
@@ -96,6 +98,7 @@ round_: Op = elementwise(
         sample(nan, value=nan, grads=(0.0,), kink=True, decimals=0),
         sample(126.0, value=130.0, grads=(0.0,), decimals=-1),
     ),
+    scalar=lambda e, x, *, decimals: e.round(x, decimals),
     doc="x rounded to a number of decimals, halves to even; its derivative is 0 everywhere.",
 )
 
@@ -159,6 +162,13 @@ fmod: Op = elementwise(
     doc="x - y * trunc(x / y), with the sign of x, as C's fmod.",
 )
 
+
+def _copysign_scalar(e: Any, x: Any, y: Any) -> Any:
+    x, y = e.promoted([x, y])
+    e.require_floats(x, "the sign of an integer")
+    return e.copysign(x, y)
+
+
 copysign: Op = elementwise(
     "copysign",
     np.copysign,
@@ -173,6 +183,7 @@ copysign: Op = elementwise(
         at(0.0, -3.0, value=-0.0, grads=(0.0, 0.0), kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
+    scalar=_copysign_scalar,
     doc="x with the sign of y, also that of a zero; at x = 0 the derivative is that of |x|, 0.",
 )
 

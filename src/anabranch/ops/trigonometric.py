@@ -34,6 +34,7 @@ one_minus_square: Op = elementwise(
         at(1.0, value=0.0, grads=-2.0),
         at(-inf, value=-inf, grads=inf, kink=True),
     ),
+    scalar="one_minus_square",
     doc="1 - x * x, without the cancellation near 1 and -1.",
 )
 
