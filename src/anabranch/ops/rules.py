@@ -85,3 +85,8 @@ def over_axes(name: str) -> Any:
         return f"{name}({x}, axis={axis}{', keepdims=True' if keepdims else ''})"
 
     return written
+
+
+def dynamic_shape(sentence: str, hint: str) -> ShapeError:
+    """The error for a result whose shape depends on values: no graph could be built for it."""
+    return ShapeError("dynamic-shape", sentence, hint=hint)
