@@ -182,6 +182,7 @@ vector_norm: Op = Op(
         sample(normal(3), p=0.5, axes=(0,), keepdims=False),
         sample(normal(3), p=-1.0, axes=(0,), keepdims=False),
         sample(normal(0, 3), p=2.0, axes=(0,), keepdims=False),
+        sample(normal(1), p=2.0, axes=(0,), keepdims=False),
         sample(normal(1, 3), p=2.0, axes=(0,), keepdims=False),
     ),
 )
