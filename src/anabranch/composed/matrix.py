@@ -13,6 +13,7 @@ from anabranch.composed.naming import composed
 from anabranch.core.aval import aval_of
 from anabranch.errors import ArgumentError, ShapeError
 from anabranch.ops.elementwise import absolute, astype
+from anabranch.ops.extrema import min_
 from anabranch.ops.layout import broadcast_to, permute, reshaped
 from anabranch.ops.linalg import matmul
 from anabranch.ops.matrices import float_of, matrix_shape, rounding, square_shape
@@ -100,12 +101,8 @@ def matrix_norm(x: Any, keepdims: bool = False, ord: Any = "fro") -> Any:
     return _matrix_norm(x, ord, (ndim - 2, ndim - 1), keepdims)
 
 
-def _smallest(x: Any, axes: Any, keepdims: bool) -> Any:
-    return -max_(-x, axes, keepdims)
-
-
-_SUMS: dict[Any, Any] = {1: (max_, 0), -1: (_smallest, 0), inf: (max_, 1), -inf: (_smallest, 1)}
-_SINGULAR: dict[Any, Any] = {"nuc": sum_, 2: max_, -2: _smallest}
+_SUMS: dict[Any, Any] = {1: (max_, 0), -1: (min_, 0), inf: (max_, 1), -inf: (min_, 1)}
+_SINGULAR: dict[Any, Any] = {"nuc": sum_, 2: max_, -2: min_}
 
 
 def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:

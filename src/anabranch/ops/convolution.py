@@ -316,6 +316,7 @@ conv: Op = Op(
             groups=2,
         ),
         sample(normal(2, 2, 3), normal(2, 2, 3), stride=(1,), dilation=(1,), groups=1),
+        sample(normal(1, 1, 1), normal(1, 1, 1), stride=(1,), dilation=(1,), groups=1),
         sample(normal(0, 2, 3), normal(2, 2, 3), stride=(1,), dilation=(1,), groups=1),
     ),
 )
@@ -351,6 +352,7 @@ conv_transpose: Op = Op(
             groups=2,
         ),
         sample(normal(2, 2, 3), normal(2, 2, 3), shape=(5,), stride=(1,), dilation=(1,), groups=1),
+        sample(normal(1, 1, 1), normal(1, 1, 1), shape=(1,), stride=(1,), dilation=(1,), groups=1),
         sample(normal(0, 2, 1), normal(2, 2, 3), shape=(3,), stride=(1,), dilation=(1,), groups=1),
     ),
 )
@@ -388,6 +390,7 @@ conv_kernel: Op = Op(
             groups=2,
         ),
         sample(normal(2, 2, 3), normal(2, 2, 3), window=(1,), stride=(1,), dilation=(1,), groups=1),
+        sample(normal(1, 1, 1), normal(1, 1, 1), window=(1,), stride=(1,), dilation=(1,), groups=1),
         sample(normal(0, 2, 3), normal(0, 2, 1), window=(3,), stride=(1,), dilation=(1,), groups=1),
     ),
     doc="The derivative of a convolution by its kernel: the windows of x (batch, channels, *space),"

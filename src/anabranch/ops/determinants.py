@@ -70,6 +70,7 @@ det: Op = Op(
         sample(normal(3, 3)),
         sample(normal(2, 4, 4)),
         sample(normal(2, 1, 1)),
+        sample(normal(1, 1)),
         sample(normal(3, 0, 0)),
     ),
     doc="""The determinant of square matrices (..., n, n); that of a 0 x 0 matrix is 1.
@@ -156,6 +157,7 @@ cofactors: Op = Op(
         sample([[0.0]], value=[[1.0]], grads=([[0.0]],)),
         sample(normal(3, 3)),
         sample(normal(2, 4, 4)),
+        sample(normal(1, 1)),
         sample(normal(0, 0)),
     ),
     doc="""The derivative of the determinant by each entry: the transpose of the adjugate.
@@ -237,6 +239,7 @@ cofactors_along: Op = Op(
         sample([[3.0]], [[2.0]], value=[[0.0]], grads=([[0.0]], [[0.0]])),
         sample(normal(3, 3), normal(3, 3)),
         sample(normal(2, 4, 4), normal(2, 4, 4)),
+        sample(normal(1, 1), normal(1, 1)),
         sample(normal(0, 0), normal(0, 0)),
     ),
     doc="""The derivative of `linalg.cofactors` at x in the direction t, of the same shape.
@@ -311,6 +314,7 @@ slogdet: Op = Op(
         ),
         sample(dominant(3, 3)),
         sample(dominant(2, 2, 2)),
+        sample(dominant(1, 1)),
         sample(dominant(3, 0, 0)),
     ),
 )

@@ -17,6 +17,7 @@ from anabranch.core.op import Op
 from anabranch.core.sample import normal, sample
 from anabranch.errors import ArgumentError
 from anabranch.ops.elementwise import absolute, astype, power, sign
+from anabranch.ops.extrema import min_
 from anabranch.ops.layout import broadcast_to, reshaped
 from anabranch.ops.matrices import float_of, in_floats, real_of
 from anabranch.ops.reduce import max_, sum_
@@ -66,7 +67,7 @@ def _vector_norm(x: Any, axis: Axis = None, keepdims: bool = False, ord: Any = 2
     if p == inf:
         return max_(absolute(x), axes, keepdims)
     if p == -inf:
-        return -max_(-absolute(x), axes, keepdims)
+        return min_(absolute(x), axes, keepdims)
     return bind(vector_norm, x, p=p, axes=axes, keepdims=bool(keepdims))
 
 
@@ -182,6 +183,7 @@ vector_norm: Op = Op(
         sample(normal(3), p=0.5, axes=(0,), keepdims=False),
         sample(normal(3), p=-1.0, axes=(0,), keepdims=False),
         sample(normal(0, 3), p=2.0, axes=(0,), keepdims=False),
+        sample(normal(1), p=2.0, axes=(0,), keepdims=False),
         sample(normal(1, 3), p=2.0, axes=(0,), keepdims=False),
     ),
 )

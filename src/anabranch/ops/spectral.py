@@ -237,6 +237,7 @@ eigh: Op = Op(
         sample([[5.0]], value=([5.0], [[1.0]]), grads=([[1.0]],)),
         sample(dominant(3, 3)),
         sample(dominant(2, 4, 4)),
+        sample(dominant(1, 1)),
         sample(dominant(0, 0)),
     ),
 )
@@ -380,6 +381,7 @@ svd: Op = Op(
         sample(dominant(4, 2)),
         sample(dominant(2, 2, 3)),
         sample(dominant(1, 3)),
+        sample(dominant(1, 1)),
         sample(dominant(0, 2)),
     ),
 )
@@ -397,6 +399,7 @@ full_svd: Op = Op(
         sample([[2.0], [0.0]], value=([[1.0, 0.0], [0.0, 1.0]], [2.0], [[1.0]])),
         sample(normal(3, 2)),
         sample(normal(2, 2, 3)),
+        sample(normal(1, 1)),
         sample(normal(0, 2)),
     ),
     doc="Singular values between square matrices: `svd` with `full_matrices`, without derivative.",

@@ -108,6 +108,7 @@ solve: Op = Op(
         sample(dominant(4, 2, 2), normal(2, 3)),
         sample(dominant(2, 2), normal(4, 2, 1)),
         sample(dominant(4, 1, 2, 2), normal(3, 2, 1)),
+        sample(dominant(1, 1), normal(1)),
         sample(dominant(0, 0), normal(0)),
         sample(dominant(2, 2), normal(2, 0)),
     ),
@@ -158,6 +159,7 @@ inv: Op = Op(
         ),
         sample(dominant(3, 3)),
         sample(dominant(4, 2, 2)),
+        sample(dominant(1, 1)),
         sample(dominant(0, 0)),
     ),
     doc="""The inverse of square matrices (..., n, n); `solve` is nearer to the truth for a system.
@@ -253,6 +255,7 @@ pinv: Op = Op(
         sample(dominant(3, 3), rtol=1e-15),
         sample(dominant(4, 2), rtol=1e-15),
         sample(dominant(2, 2, 3), rtol=1e-15),
+        sample(dominant(1, 1), rtol=1e-15),
         sample(dominant(0, 2), rtol=1e-15),
     ),
 )

@@ -137,6 +137,7 @@ solve_triangular: Op = Op(
         sample(normal(4, 3, 3), normal(3, 2), lower=True, unit_diagonal=True),
         sample(normal(3, 3), normal(4, 3, 1), lower=False, unit_diagonal=True),
         sample(dominant(4, 2, 2), normal(2), lower=False, unit_diagonal=False),
+        sample(dominant(1, 1), normal(1), lower=True, unit_diagonal=False),
         sample(dominant(0, 0), normal(0), lower=True, unit_diagonal=False),
     ),
 )
