@@ -1,0 +1,1 @@
+"""See a graph: its values, its gradients, and how they came about."""
