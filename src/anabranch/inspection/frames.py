@@ -199,9 +199,7 @@ def awaited(index: Index, node: int) -> list[int]:
     """The edges that bring a contribution to a node, in the order in which backward walks them."""
     order = {n: k for k, n in enumerate(index.trace["order"]["backward"])}
     mine = [i for i in index.outs[node] if "contribution" in index.edges[i]]
-    return sorted(
-        mine, key=lambda i: (order.get(index.edges[i]["to"], 0), index.edges[i]["slot"])
-    )
+    return sorted(mine, key=lambda i: (order.get(index.edges[i]["to"], 0), index.edges[i]["slot"]))
 
 
 def gradient(index: Index, state: State, node: int) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Context, Decimal
+from math import isnan
 from typing import Any
 
 _NAMES = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
@@ -35,7 +36,7 @@ def text(value: Any, digits: int = 4, minus: str = "−") -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     v = number(value)
-    if v != v:
+    if isnan(v):
         return "NaN"
     if v in (float("inf"), float("-inf")):
         return "∞" if v > 0 else f"{minus}∞"
