@@ -1,0 +1,225 @@
+"""Where everything stands, in integers, from the rows of `rows`; page/layout.js gives equal numbers.
+
+Along the flow (to the right, or down) rows follow each other.  Across it every item wants the
+middle of its neighbours in the row before or after; wishes that would overlap are pooled, which is
+the exact least-squares answer.  Items follow items, and lanes hardly move, so that a long stream
+stays straight.  Sizes and places are pairs: along, across.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.inspection.frames import Item, Trace
+
+NODE_W, NODE_H, TENSOR_H = 168, 92, 108
+BOX_W, BOX_H, PORT, LANE = 176, 54, 14, 30
+PAD, TITLE = 24, 34  # inside an open scope
+SIDE = 30  # of a card, where no line ends
+APART = 40  # two lines at a card
+PASSES, PULL = 8, 4  # how much firmer a lane stands than an item
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """The distances of one direction: along, along where no chip stands, across, and the bow."""
+
+    along: int
+    bare: int
+    across: int
+    lane: int
+    bow: int
+
+
+RIGHT = Gaps(along=132, bare=64, across=72, lane=36, bow=16)
+DOWN = Gaps(along=88, bare=56, across=44, lane=26, bow=50)
+
+
+@dataclass
+class Room:
+    """One open scope in a frame of its own, whose corner is (0, 0).
+
+    Attributes:
+        items, size: what stands here; how long along and across.
+        row: the row of each item, then of each lane.
+        chains: for each line the ways through the rows: item, lanes, item.
+        lines: from, to, edges.
+        centre: of items and lanes, across.
+        start, end: of each row, along.
+        door: (item, port) → where a port of an open box stands, across, from the box's middle.
+        length, breadth: of all, along and across.
+    """
+
+    down: bool
+    items: list[Item]
+    rows: list[list[int]]
+    lines: list[tuple[Item, Item, list[int]]]
+    size: list[tuple[int, int]]
+    row: list[int]
+    chains: list[list[int]]
+    spot: dict[Item, int]
+    door: dict[tuple[int, str], int]
+    centre: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    length: int = 0
+    breadth: int = 0
+
+    @property
+    def gaps(self) -> Gaps:
+        return DOWN if self.down else RIGHT
+
+    def across(self, i: int) -> int:
+        return self.size[i][1] if i < len(self.items) else LANE
+
+    def shift(self, i: int, port: str) -> int:
+        """Where a line meets an item, from its middle: only an open box has a say."""
+        return self.door.get((i, port), 0)
+
+
+def arrange(
+    trace: Trace, rows: Mapping[str, Any], opened: Collection[int] | None, *, down: bool
+) -> dict[int, Room]:
+    """The open scopes whose ancestors are open, the root first; None opens all.
+
+    Example:
+        >>> from anabranch.inspection.coords import arrange
+        >>> from anabranch.inspection.rows import layout
+        >>> nodes = [{"id": 0, "shape": []}, {"id": 1, "shape": []}]
+        >>> trace = {"nodes": nodes, "edges": [{"from": 0, "to": 1, "slot": 0}]}
+        >>> arrange(trace, layout(trace), None, down=False)[0].length
+        468
+    """
+    parent = {s["id"]: s.get("parent") or 0 for s in trace.get("scopes") or [] if s["id"]}
+    shown: list[int] = []
+    for scope in sorted(map(int, rows)):
+        if scope == 0 or (parent.get(scope, 0) in shown and (opened is None or scope in opened)):
+            shown.append(scope)
+    rooms: dict[int, Room] = {}
+    for scope in reversed(shown):  # a child comes after its parent
+        rooms[scope] = _room(trace, rows[str(scope)], rooms, down)
+    return {scope: rooms[scope] for scope in shown}
+
+
+def _room(trace: Trace, made: Mapping[str, Any], rooms: dict[int, Room], down: bool) -> Room:
+    items = [entry for row in made["rows"] for entry in row if not isinstance(entry, list)]
+    spot: dict[Item, int] = {item: i for i, item in enumerate(items)}
+    lanes: dict[int, list[int]] = {}
+    rows: list[list[int]] = []
+    count = len(items)
+    for row in made["rows"]:
+        rows.append([])
+        for entry in row:
+            if isinstance(entry, list):
+                lanes.setdefault(entry[0], []).append(count)
+                count += 1
+            rows[-1].append(count - 1 if isinstance(entry, list) else spot[entry])
+    at = [0] * count
+    for r, row in enumerate(rows):
+        for i in row:
+            at[i] = r
+    chains = []
+    for k, (a, b, _) in enumerate(made["lines"]):
+        way = lanes.get(k, [])
+        up = at[spot[a]] > at[spot[b]]
+        chains.append([spot[a], *(reversed(way) if up else way), spot[b]])
+    room = Room(down, items, rows, made["lines"], [], at, chains, spot, {})
+    for i, item in enumerate(items):
+        w, h = _extent(trace, item, rooms, down)
+        room.size.append((h, w) if down else (w, h))
+        if isinstance(item, str) and item[0] == "s" and (child := rooms.get(int(item[1:]))):
+            middle = (room.size[i][1] >> 1) - PAD - (0 if down else TITLE)
+            for port, j in child.spot.items():
+                if isinstance(port, str) and port[0] != "s":
+                    room.door[i, port] = child.centre[j] - middle
+    _across(trace, room)
+    _along(room)
+    return room
+
+
+def _extent(trace: Trace, item: Item, rooms: dict[int, Room], down: bool) -> tuple[int, int]:
+    """Width and height."""
+    if isinstance(item, int):
+        return NODE_W, TENSOR_H if trace["nodes"][item]["shape"] else NODE_H
+    if item[0] != "s":
+        return PORT, PORT
+    child = rooms.get(int(item[1:]))
+    if child is None:
+        return BOX_W, BOX_H
+    w, h = (child.breadth, child.length) if down else (child.length, child.breadth)
+    return max(w, BOX_W) + 2 * PAD, h + 2 * PAD + TITLE
+
+
+def _across(trace: Trace, room: Room) -> None:
+    """Wishes and pools, forward and backward in turn."""
+    near: tuple[list[list[tuple[int, int]]], list[list[tuple[int, int]]]] = (
+        [[] for _ in room.row],
+        [[] for _ in room.row],
+    )
+    for k, chain in enumerate(room.chains):
+        node = trace["edges"][room.lines[k][2][0]]["from"]
+        out, into = room.shift(chain[0], f"out{node}"), room.shift(chain[-1], f"in{node}")
+        for j, (p, q) in enumerate(zip(chain, chain[1:], strict=False)):
+            shift = (out if j == 0 else 0) - (into if j == len(chain) - 2 else 0)
+            later = room.row[q] > room.row[p]
+            near[not later][q].append((p, shift))
+            near[later][p].append((q, -shift))
+    centre = room.centre = [0] * len(room.row)
+    for row in room.rows:
+        for i, spot in zip(row, _offsets(room, row), strict=True):
+            centre[i] = spot
+    for turn in range(PASSES):
+        for row in room.rows if turn % 2 == 0 else reversed(room.rows):
+            wants = [_wish(room, i, near[turn % 2][i]) for i in row]
+            for i, spot in zip(row, _settle(room, row, wants), strict=True):
+                centre[i] = spot
+    low = min((centre[i] - (room.across(i) >> 1) for i in range(len(centre))), default=0)
+    room.centre = [c - low for c in centre]
+    room.breadth = max((c + (room.across(i) >> 1) for i, c in enumerate(room.centre)), default=0)
+
+
+def _offsets(room: Room, row: list[int]) -> list[int]:
+    """The closest centres of a row, from that of its first item."""
+    offsets = [0]
+    for i, j in zip(row, row[1:], strict=False):
+        lanes = (i >= len(room.items)) + (j >= len(room.items))
+        gap = (room.gaps.across, room.gaps.lane, 12)[lanes]
+        offsets.append(offsets[-1] + ((room.across(i) + room.across(j)) >> 1) + gap)
+    return offsets
+
+
+def _wish(room: Room, i: int, near: list[tuple[int, int]]) -> int:
+    """The middle of the neighbours; an item looks at items first, and lanes give way."""
+    items = [pair for pair in near if pair[0] < len(room.items)] if i < len(room.items) else []
+    q = sorted(room.centre[o] + shift for o, shift in items or near)
+    return (q[(len(q) - 1) >> 1] + q[len(q) >> 1]) >> 1 if q else room.centre[i]
+
+
+def _settle(room: Room, row: list[int], wants: list[int]) -> list[int]:
+    """The places closest to the wishes that keep every distance."""
+    offsets = _offsets(room, row)
+    pools: list[tuple[int, int, int]] = []  # sum of the wishes, weight, how many items
+    for i, want, offset in zip(row, wants, offsets, strict=True):
+        pull = 1 if i < len(room.items) else PULL
+        pool = ((want - offset) * pull, pull, 1)
+        while pools and pools[-1][0] * pool[1] > pool[0] * pools[-1][1]:
+            last = pools.pop()
+            pool = (last[0] + pool[0], last[1] + pool[1], last[2] + pool[2])
+        pools.append(pool)
+    flat = [total // weight for total, weight, many in pools for _ in range(many)]
+    return [spot + offset for spot, offset in zip(flat, offsets, strict=True)]
+
+
+def _along(room: Room) -> None:
+    """Where rows start and end; they stand closer where no chip has to stand between them."""
+    reach, here = len(room.items), 0
+    told = {chain[-1] for chain in room.chains if isinstance(room.items[chain[-1]], int)}
+    for r, row in enumerate(room.rows):
+        if r:
+            here += room.gaps.along if any(i in told for i in row) else room.gaps.bare
+        room.start.append(here)
+        here += max((room.size[i][0] for i in row if i < reach), default=0)
+        room.end.append(here)
+    room.length = here
