@@ -19,7 +19,7 @@ BOX_W, BOX_H, PORT, LANE = 176, 54, 14, 30
 PAD, TITLE = 24, 34  # inside an open scope
 SIDE = 30  # of a card, where no line ends
 APART = 40  # two lines at a card
-PASSES, PULL = 8, 4  # how much firmer a lane stands than an item
+PASSES, PULL = 7, 4  # how much firmer a lane stands than an item
 
 
 @dataclass(frozen=True)

@@ -189,7 +189,9 @@ def _spot(where: Point | list[Point], taken: list[Point]) -> Point | None:
     for n in ALONG:
         rest = 8 - n
         weights = (rest**3, 3 * rest * rest * n, 3 * rest * n * n, n**3)
-        x, y = (sum(w * p[axis] for w, p in zip(weights, where, strict=True)) >> 9 for axis in (0, 1))
+        x, y = (
+            sum(w * p[axis] for w, p in zip(weights, where, strict=True)) >> 9 for axis in (0, 1)
+        )
         near = taken[-LOOK_BACK:]
         if all(abs(x - tx) >= CHIP_W or abs(y - ty) >= CHIP_H for tx, ty in near):
             taken.append((x, y))

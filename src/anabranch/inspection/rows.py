@@ -63,9 +63,7 @@ def layout(trace: Trace) -> dict[str, Any]:
         {'rows': [[0], [1]], 'lines': [[0, 1, [0]]], 'tags': {}}
     """
     index = Index(trace)
-    return {
-        str(scope): _arranged(room, index) for scope, room in sorted(_gathered(index).items())
-    }
+    return {str(scope): _arranged(room, index) for scope, room in sorted(_gathered(index).items())}
 
 
 def _gathered(index: Index) -> dict[int, _Room]:

@@ -62,14 +62,14 @@ function room(t, made, rooms, down) {
   r.length = here;
   return r;
 }
-const wide = (r, i) => (i < r.items.length ? r.size[i][1] : LANE);
-const source = (t, r, k) => t.edges[r.lines[k][2][0]].from;
+const breadth = (r, i) => (i < r.items.length ? r.size[i][1] : LANE);
+const origin = (t, r, k) => t.edges[r.lines[k][2][0]].from;
 
 /** Each item wants the middle of its neighbours; wishes that overlap are pooled (least squares with distances). */
 function across(t, r) {
   const near = [0, 1].map(() => r.row.map(() => []));
   r.chains.forEach((chain, k) => {
-    const from = source(t, r, k), out = r.door.get(`${chain[0]}out${from}`) ?? 0, into = r.door.get(`${chain.at(-1)}in${from}`) ?? 0;
+    const from = origin(t, r, k), out = r.door.get(`${chain[0]}out${from}`) ?? 0, into = r.door.get(`${chain.at(-1)}in${from}`) ?? 0;
     for (let j = 1; j < chain.length; j++) {
       const p = chain[j - 1], q = chain[j], shift = (j === 1 ? out : 0) - (j === chain.length - 1 ? into : 0), later = r.row[q] > r.row[p];
       near[+!later][q].push([p, shift]); near[+later][p].push([q, -shift]);
@@ -78,12 +78,12 @@ function across(t, r) {
   const n = r.items.length, c = (r.centre = []);
   const offsets = (row) => {
     const o = [0];
-    for (let k = 1; k < row.length; k++) o.push(o[k - 1] + ((wide(r, row[k - 1]) + wide(r, row[k])) >> 1) + [r.gaps.across, r.gaps.lane, 12][(row[k - 1] >= n) + (row[k] >= n)]);
+    for (let k = 1; k < row.length; k++) o.push(o[k - 1] + ((breadth(r, row[k - 1]) + breadth(r, row[k])) >> 1) + [r.gaps.across, r.gaps.lane, 12][(row[k - 1] >= n) + (row[k] >= n)]);
     return o;
   };
   const offs = r.rows.map(offsets);
   r.rows.forEach((row, k) => row.forEach((i, j) => { c[i] = offs[k][j]; }));
-  for (let turn = 0; turn < 8; turn++) for (let l = 0; l < r.rows.length; l++) {
+  for (let turn = 0; turn < 7; turn++) for (let l = 0; l < r.rows.length; l++) {
     const k = turn % 2 ? r.rows.length - 1 - l : l, row = r.rows[k], pools = [];
     row.forEach((i, j) => {
       const all = near[turn % 2][i], items = i < n ? all.filter(([o]) => o < n) : [];
@@ -97,8 +97,8 @@ function across(t, r) {
     for (const [sum, weight, many] of pools) for (let x = 0; x < many; x++, j++) c[row[j]] = Math.floor(sum / weight) + offs[k][j];
   }
   let low = Infinity, high = -Infinity;
-  c.forEach((v, i) => { low = Math.min(low, v - (wide(r, i) >> 1)); });
-  c.forEach((v, i) => { c[i] = v - low; high = Math.max(high, c[i] + (wide(r, i) >> 1)); });
+  c.forEach((v, i) => { low = Math.min(low, v - (breadth(r, i) >> 1)); });
+  c.forEach((v, i) => { c[i] = v - low; high = Math.max(high, c[i] + (breadth(r, i) >> 1)); });
   r.breadth = c.length ? high : 0;
 }
 
@@ -108,7 +108,7 @@ function endsOf(t, r) {
   for (const end of [0, 1]) {
     const mine = new Map();
     r.chains.forEach((chain, k) => {
-      const item = chain.at(-end), door = r.door.get(item + ["out", "in"][end] + source(t, r, k));
+      const item = chain.at(-end), door = r.door.get(item + ["out", "in"][end] + origin(t, r, k));
       if (door !== undefined) ends[k][end] = door;
       else if (r.size[item][1] > SIDE) put(mine, item, k);
     });
