@@ -1,4 +1,4 @@
-"""Where everything stands, in integers, from the rows of `rows`; page/layout.js gives equal numbers.
+"""Where everything stands, in integers; page/layout.js gives equal numbers.
 
 Along the flow (to the right, or down) rows follow each other.  Across it every item wants the
 middle of its neighbours in the row before or after; wishes that would overlap are pooled, which is
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from anabranch.inspection.frames import Item, Trace
@@ -42,10 +43,9 @@ class Room:
     """One open scope in a frame of its own, whose corner is (0, 0).
 
     Attributes:
-        items, size: what stands here; how long along and across.
-        row: the row of each item, then of each lane.
-        chains: for each line the ways through the rows: item, lanes, item.
-        lines: from, to, edges.
+        items, rows, chains, edges: as `rows` gives them.
+        size: of each item, along and across.
+        row: of each item and lane.
         centre: of items and lanes, across.
         start, end: of each row, along.
         door: (item, port) → where a port of an open box stands, across, from the box's middle.
@@ -55,12 +55,11 @@ class Room:
     down: bool
     items: list[Item]
     rows: list[list[int]]
-    lines: list[tuple[Item, Item, list[int]]]
-    size: list[tuple[int, int]]
-    row: list[int]
     chains: list[list[int]]
-    spot: dict[Item, int]
-    door: dict[tuple[int, str], int]
+    edges: list[list[int]]
+    size: list[tuple[int, int]] = field(default_factory=list)
+    row: list[int] = field(default_factory=list)
+    door: dict[tuple[int, str], int] = field(default_factory=dict)
     centre: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
@@ -104,34 +103,17 @@ def arrange(
 
 
 def _room(trace: Trace, made: Mapping[str, Any], rooms: dict[int, Room], down: bool) -> Room:
-    items = [entry for row in made["rows"] for entry in row if not isinstance(entry, list)]
-    spot: dict[Item, int] = {item: i for i, item in enumerate(items)}
-    lanes: dict[int, list[int]] = {}
-    rows: list[list[int]] = []
-    count = len(items)
-    for row in made["rows"]:
-        rows.append([])
-        for entry in row:
-            if isinstance(entry, list):
-                lanes.setdefault(entry[0], []).append(count)
-                count += 1
-            rows[-1].append(count - 1 if isinstance(entry, list) else spot[entry])
-    at = [0] * count
-    for r, row in enumerate(rows):
+    room = Room(down, made["items"], made["rows"], made["chains"], made["edges"])
+    room.row = [0] * sum(map(len, room.rows))
+    for r, row in enumerate(room.rows):
         for i in row:
-            at[i] = r
-    chains = []
-    for k, (a, b, _) in enumerate(made["lines"]):
-        way = lanes.get(k, [])
-        up = at[spot[a]] > at[spot[b]]
-        chains.append([spot[a], *(reversed(way) if up else way), spot[b]])
-    room = Room(down, items, rows, made["lines"], [], at, chains, spot, {})
-    for i, item in enumerate(items):
+            room.row[i] = r
+    for i, item in enumerate(room.items):
         w, h = _extent(trace, item, rooms, down)
         room.size.append((h, w) if down else (w, h))
         if isinstance(item, str) and item[0] == "s" and (child := rooms.get(int(item[1:]))):
             middle = (room.size[i][1] >> 1) - PAD - (0 if down else TITLE)
-            for port, j in child.spot.items():
+            for j, port in enumerate(child.items):
                 if isinstance(port, str) and port[0] != "s":
                     room.door[i, port] = child.centre[j] - middle
     _across(trace, room)
@@ -159,9 +141,9 @@ def _across(trace: Trace, room: Room) -> None:
         [[] for _ in room.row],
     )
     for k, chain in enumerate(room.chains):
-        node = trace["edges"][room.lines[k][2][0]]["from"]
+        node = trace["edges"][room.edges[k][0]]["from"]
         out, into = room.shift(chain[0], f"out{node}"), room.shift(chain[-1], f"in{node}")
-        for j, (p, q) in enumerate(zip(chain, chain[1:], strict=False)):
+        for j, (p, q) in enumerate(pairwise(chain)):
             shift = (out if j == 0 else 0) - (into if j == len(chain) - 2 else 0)
             later = room.row[q] > room.row[p]
             near[not later][q].append((p, shift))
@@ -183,7 +165,7 @@ def _across(trace: Trace, room: Room) -> None:
 def _offsets(room: Room, row: list[int]) -> list[int]:
     """The closest centres of a row, from that of its first item."""
     offsets = [0]
-    for i, j in zip(row, row[1:], strict=False):
+    for i, j in pairwise(row):
         lanes = (i >= len(room.items)) + (j >= len(room.items))
         gap = (room.gaps.across, room.gaps.lane, 12)[lanes]
         offsets.append(offsets[-1] + ((room.across(i) + room.across(j)) >> 1) + gap)

@@ -22,7 +22,8 @@ _SCRIPT = re.compile(
     r"|(?P<mark>`)|(?P<space>\s+)|(?P<other>.)",
     re.DOTALL,
 )
-_WORD = re.compile(r"[\w$\"'`)\]}]")
+_CLOSING = re.compile(r";\n?\}")
+_ONE = re.compile(r"(?<![\w$])\((\w+)\)=>")
 
 
 @cache
@@ -99,7 +100,8 @@ def _joined(parts: list[str]) -> str:
                 out.append(" ")
         else:
             out.append(part)
-    return "".join(out).strip()
+    script = "".join(out).strip()
+    return _CLOSING.sub("}", _ONE.sub(r"\1=>", script))
 
 
 def _needed(a: str, b: str) -> bool:

@@ -96,18 +96,19 @@ def _box(room: Room, i: int, corner: Point) -> Box:
 
 def _lines(trace: Trace, scope: int, room: Room, corner: Point) -> list[Route]:
     ends = _ends(trace, room)
-    twins = Counter((a, b) for a, b, _ in room.lines)
+    twins = Counter((chain[0], chain[-1]) for chain in room.chains)
     chips: dict[int, list[Point]] = {}
     made = []
-    for k, (a, b, edges) in enumerate(room.lines):
+    for k, chain in enumerate(room.chains):
+        a, b = room.items[chain[0]], room.items[chain[-1]]
         bow = 0  # how far lines between the same two items are bent apart
-        if twins[a, b] > 1 and len(room.chains[k]) == 2 and ends[k][1]:
+        if twins[chain[0], chain[-1]] > 1 and len(chain) == 2 and ends[k][1]:
             bow = room.gaps.bow if ends[k][1] > 0 else -room.gaps.bow
-        path, chip = _route(room, room.chains[k], ends[k], corner, bow)
+        path, chip = _route(room, chain, ends[k], corner, bow)
         spot = None
         if isinstance(b, int):
-            spot = _spot(chip, chips.setdefault(room.row[room.chains[k][-2]], []))
-        made.append(Route(scope, a, b, tuple(edges), path, spot))
+            spot = _spot(chip, chips.setdefault(room.row[chain[-2]], []))
+        made.append(Route(scope, a, b, tuple(room.edges[k]), path, spot))
     return made
 
 
@@ -117,7 +118,7 @@ def _ends(trace: Trace, room: Room) -> list[Point]:
     for end in (0, 1):
         mine: dict[int, list[int]] = {}
         for k, chain in enumerate(room.chains):
-            port = ("out", "in")[end] + str(trace["edges"][room.lines[k][2][0]]["from"])
+            port = ("out", "in")[end] + str(trace["edges"][room.edges[k][0]]["from"])
             item = chain[-end]
             if (item, port) in room.door:
                 ends[k][end] = room.door[item, port]

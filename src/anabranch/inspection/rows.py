@@ -4,8 +4,8 @@ This half of the layout knows no sizes.  `coords` turns rows into integers where
 drawn; opening a scope redoes only those, so nothing ever changes its order.
 
 An item is a node (its id), a child scope as one box (`"s7"`), or a port where the value of an
-outside node enters (`"in3"`) or that of an own node leaves (`"out3"`).  A row holds items, and a
-`[k]` wherever line k of the scope passes on its way to a later row.
+outside node enters (`"in3"`) or that of an own node leaves (`"out3"`).  Where a line passes a row
+on its way to a later one it has a lane there, so that it crosses nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from anabranch.inspection.frames import Index, Item, Trace
@@ -21,8 +22,6 @@ SWEEPS = 6
 CROWD = 24  # in a scope of more items than this, a leaf that more than
 READERS = 3  # items read is a tag at each of them, not a bundle of lines
 LANES = 3  # places of passing lines, for each item; the longest lines beyond that are tags too
-
-Entry = Item | list[int]
 
 
 class Line(NamedTuple):
@@ -52,15 +51,17 @@ class _Room:
 
 
 def layout(trace: Trace) -> dict[str, Any]:
-    """For each scope that holds something, by its number as a string: `rows`, `lines`, `tags`.
+    """For each scope that holds something, by its number as a string, plain data.
 
-    `lines` holds `[from item, to item, edges]`; `tags` the nodes that an item reads without a line.
+    `items`: what stands in it.  `rows`: places in `items`, in order; numbers from there on are
+    lanes.  `chains`: each line's way from item by lanes to item.  `edges`: what each line stands
+    for.  `tags`: the nodes that an item reads without a line.
 
     Example:
         >>> from anabranch.inspection.rows import layout
         >>> edge = {"from": 0, "to": 1, "slot": 0}
         >>> layout({"nodes": [{"id": 0}, {"id": 1}], "edges": [edge]})["0"]
-        {'rows': [[0], [1]], 'lines': [[0, 1, [0]]], 'tags': {}}
+        {'items': [0, 1], 'rows': [[0], [1]], 'chains': [[0, 1]], 'edges': [[0]], 'tags': {}}
     """
     index = Index(trace)
     return {str(scope): _arranged(room, index) for scope, room in sorted(_gathered(index).items())}
@@ -113,20 +114,20 @@ def _arranged(room: _Room, index: Index) -> dict[str, Any]:
     drawn = [k for k in range(len(lines)) if k not in tagged]
     used = {i for k in drawn for i in links[k]}
     kept = [i for i, item in enumerate(items) if i in used or not str(item).startswith("in")]
-    rows = _ordered(kept, level, [(k, *links[k]) for k in drawn], len(items))
-    number = {k: i for i, k in enumerate(drawn)}
+    place = {i: x for x, i in enumerate(kept)}
+    grid = _Grid(
+        [level[i] for i in kept], [(place[a], place[b]) for a, b in (links[k] for k in drawn)]
+    )
     tags: dict[str, list[int]] = {}
     for k in sorted(tagged):
         nodes = tags.setdefault(str(lines[k].b), [])
         if lines[k].node not in nodes:
             nodes.append(lines[k].node)
-
-    def entry(x: int) -> Entry:
-        return items[x] if x < len(items) else [number[x - len(items)]]
-
     return {
-        "rows": [[entry(x) for x in row] for row in rows],
-        "lines": [[lines[k].a, lines[k].b, lines[k].edges] for k in drawn],
+        "items": [items[i] for i in kept],
+        "rows": grid.ordered(),
+        "chains": grid.chains,
+        "edges": [lines[k].edges for k in drawn],
         "tags": tags,
     }
 
@@ -196,58 +197,48 @@ def _tagged(
     return tagged
 
 
-def _ordered(
-    kept: list[int], level: list[int], lines: list[tuple[int, int, int]], lane: int
-) -> list[list[int]]:
-    """The rows: a first order from the outputs, then sweeps, each kept only if it crosses less.
-
-    The lane of line k is `lane + k`, once in every row that the line passes.
-    """
-    grid = _Grid(kept, level, lines, lane)
-    best, found = grid.crossings(), grid.copy()
-    for sweep in range(SWEEPS):
-        if not best:
-            break
-        grid.sweep(down=sweep % 2 == 0)
-        if (now := grid.crossings()) < best:
-            best, found = now, grid.copy()
-    return [[grid.shown[x] for x in row] for row in found]
-
-
 class _Grid:
-    """Items and lanes in rows; lanes get numbers of their own here, and `shown` names them."""
+    """Items in rows, by level, and lanes where lines pass: they get the next numbers."""
 
-    def __init__(
-        self, kept: list[int], level: list[int], lines: list[tuple[int, int, int]], lane: int
-    ) -> None:
-        low = min((level[i] for i in kept), default=0)
-        self.shown, self.at = list(kept), [level[i] - low for i in kept]
-        place = {i: x for x, i in enumerate(kept)}
-        self.up: list[list[int]] = [[] for _ in kept]
-        self.down: list[list[int]] = [[] for _ in kept]
-        for k, a, b in lines:
-            self._chain(lane + k, *sorted((place[a], place[b]), key=self.at.__getitem__))
+    def __init__(self, level: list[int], lines: list[tuple[int, int]]) -> None:
+        low = min(level, default=0)
+        self.at = [n - low for n in level]
+        self.up: list[list[int]] = [[] for _ in level]
+        self.down: list[list[int]] = [[] for _ in level]
+        self.chains = [self._chain(a, b) for a, b in lines]
         self.rows: list[list[int]] = [[] for _ in range(max(self.at, default=-1) + 1)]
-        self.spot = [0] * len(self.shown)
+        self.spot = [0] * len(self.at)
         self._from_outputs()
 
-    def _chain(self, shown: int, top: int, bottom: int) -> None:
-        above = top
+    def _chain(self, a: int, b: int) -> list[int]:
+        top, bottom = sorted((a, b), key=self.at.__getitem__)
+        way = [top]
         for row in range(self.at[top] + 1, self.at[bottom]):
-            lane = len(self.shown)
-            self.shown.append(shown)
+            way.append(len(self.at))
             self.at.append(row)
-            self.up.append([above])
+            self.up.append([])
             self.down.append([])
-            self.down[above].append(lane)
-            above = lane
-        self.down[above].append(bottom)
-        self.up[bottom].append(above)
+        way.append(bottom)
+        for p, q in pairwise(way):
+            self.down[p].append(q)
+            self.up[q].append(p)
+        return way if a == top else way[::-1]
+
+    def ordered(self) -> list[list[int]]:
+        """A first order from the outputs, then sweeps, each kept only if it crosses less."""
+        best, found = self.crossings(), self.copy()
+        for sweep in range(SWEEPS):
+            if not best:
+                break
+            self.sweep(down=sweep % 2 == 0)
+            if (now := self.crossings()) < best:
+                best, found = now, self.copy()
+        return found
 
     def _from_outputs(self) -> None:
         """Depth first, so that inputs keep the order of their slots."""
-        seen = [False] * len(self.shown)
-        for root in range(len(self.shown) - 1, -1, -1):
+        seen = [False] * len(self.at)
+        for root in range(len(self.at) - 1, -1, -1):
             stack = [] if self.down[root] else [root]
             while stack:
                 if not seen[x := stack.pop()]:
@@ -279,7 +270,7 @@ class _Grid:
     def crossings(self) -> int:
         """How many pairs of lines cross, counted with a Fenwick tree between every two rows."""
         total = 0
-        for row, below in zip(self.rows, self.rows[1:], strict=False):
+        for row, below in pairwise(self.rows):
             tree = [0] * (len(below) + 1)
             ends = (e for x in row for e in sorted(self.spot[q] for q in self.down[x]))
             for before, end in enumerate(ends):

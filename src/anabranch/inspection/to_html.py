@@ -22,7 +22,7 @@ from anabranch.inspection.to_svg import svg
 
 PACK_ABOVE = 1_000_000  # letters of data; above, the page carries it deflated
 STORY = ("table",)  # the views beside the story that tell it in another form
-ALL = ("table", "gradients", "why")
+ALL = ("search", "table", "gradients", "why")
 _PLACE = re.compile(r"/\*@(\w+)@\*/")
 
 
@@ -41,8 +41,12 @@ def page(trace: Trace, views: tuple[str, ...] = ALL) -> str:
         >>> "<title>x &lt; y" in page(trace)
         True
     """
-    data = json.dumps({**trace, "layout": layout(trace)}, ensure_ascii=False, allow_nan=False,
-                      separators=(",", ":"))
+    data = json.dumps(
+        {**trace, "layout": layout(trace)},
+        ensure_ascii=False,
+        allow_nan=False,
+        separators=(",", ":"),
+    )
     packed = len(data) > PACK_ABOVE
     if packed:
         data = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
@@ -63,9 +67,10 @@ def _still(trace: Trace) -> str:
 @cache
 def shell(views: tuple[str, ...] = ALL) -> str:
     """The page without its data: places for TITLE, TRACE, PACKED and STILL are left."""
+    names = ["tools" if view == "search" else view for view in views]
     parts = {
         "TOKENS": theme.css(),
         "STYLE": styled(["style.css", *(f"{view}.css" for view in views)]),
-        "SCRIPT": f"{linked(['app', *views])}\nstart({{{','.join(views)}}});",
+        "SCRIPT": f"{linked(['app', *views])}\nstart({{{', '.join(names)}}});",
     }
     return _PLACE.sub(lambda m: parts.get(m[1], m[0]), source("page.html").strip() + "\n")

@@ -8,8 +8,8 @@ from typing import Any
 from anabranch.errors import ArgumentError
 from anabranch.inspection.cards import Cards
 from anabranch.inspection.facts import label
-from anabranch.inspection.frames import Frame, Index, State, Trace, frames_of, gradient, state_at
-from anabranch.inspection.numerals import fit, text
+from anabranch.inspection.frames import Index, State, Trace, frames_of, gradient, state_at
+from anabranch.inspection.numerals import text
 from anabranch.inspection.routes import Picture, place
 from anabranch.inspection.rows import layout
 from anabranch.inspection.sheet import THEMES, Sheet, extent
@@ -78,10 +78,7 @@ def _placed(trace: Trace, rows: dict[str, Any], opened: Collection[int], directi
 def _opened(index: Index, rows: dict[str, Any], depth: int) -> set[int]:
     """The scopes of the first levels, fewer where they would show too much."""
     level = {scope: len(path) - 1 for scope, path in index.around.items() if str(scope) in rows}
-    held = {
-        scope: sum(not isinstance(e, list) for row in rows[str(scope)]["rows"] for e in row)
-        for scope in level
-    }
+    held = {scope: len(rows[str(scope)]["items"]) for scope in level}
     for most in range(depth, 1, -1):
         opened = {scope for scope, deep in level.items() if 0 < deep < most}
         if sum(held[s] for s in opened) + held.get(0, 0) <= MOST_ITEMS:

@@ -15,7 +15,7 @@ export async function start(views) {
   fill(byId("main"), el("p.empty", `This page cannot read this trace. It reads version 1 of anabranch-trace; this is version ${t.version} of ${t.format}.`));
 }
 
-function run(t, makers) {
+function run(t, { tools, ...makers }) {
   const ask = new URLSearchParams(location.hash.slice(1)), base = indexOf(t), found = t.findings ?? [], scopes = t.scopes ?? [], fold = scopes.length > 1 && t.nodes.length > 60;
   const S = { open: new Set(ask.has("open") ? ask.get("open").split(",").map(Number) : fold ? [] : scopes.map((s) => s.id)), each: ask.get("each") === "1", assign: false, dir: ask.get("dir"), finding: null, k: 0, timer: 0 };
   let ix = base, frames = framesOf(ix, S.open), film, st;
@@ -28,7 +28,7 @@ function run(t, makers) {
 
   const side = byId("panel"), follow = (n) => { S.node = n; S.finding = null; show(); }, turnTo = (v) => { stop(); S.view = v; show(); };
   const aside = (n) => fill(side, el("div.step", `node ${n} of ${t.nodes.length.toLocaleString("en")}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
-  const ctx = { ix, follow, aside, panel: (...kids) => fill(side, kids), ask: (f) => { S.finding = f; S.node = f.about ?? f.node ?? S.node; turnTo("why"); } };
+  const ctx = { ix, follow, aside, tools, panel: (...kids) => fill(side, kids), ask: (f) => { S.finding = f; S.node = f.about ?? f.node ?? S.node; turnTo("why"); } };
   const view = scene(byId("stage"), t.layout, { pick: follow, toggle }), others = {};
   for (const [name, make] of Object.entries(makers)) {
     const host = el("section", { id: name, "aria-label": name, hidden: true });
@@ -78,7 +78,7 @@ function run(t, makers) {
     st = stateAt(ix, frames, S.k);
     view.paint(ix, st, S.node);
     byId("live").textContent = panel(side, ix, st, S.node, toggle);
-    if (moved) { view.drops(); if (st.frame.kind !== "end") view.reveal(st.frame.item); }
+    if (moved) { view.drops(); if (!st.end) view.reveal(st.frame.item); }
     let at = S.k;
     while (!film[at]) at--;
     film.forEach((li, i) => {
@@ -119,7 +119,7 @@ function run(t, makers) {
   addEventListener("keydown", (e) => {
     const typing = e.target.matches("input, summary") && e.key !== "Escape", key = e.key.length === 1 ? e.key.toLowerCase() : e.key, at = { s: "story", t: "table", g: "gradients", w: "why" }[key];
     if (e.ctrlKey || e.metaKey || e.altKey || byId("help").open || typing) return;
-    const act = { ArrowDown: () => step(1), ArrowUp: () => step(-1), "[": () => nextFinding(-1), "]": () => nextFinding(1), d: turn, "?": () => byId("help").showModal(), "/": others.table && (() => { turnTo("table"); others.table.search(); }), Escape: () => { e.target.blur(); follow(first); },
+    const act = { ArrowDown: () => step(1), ArrowUp: () => step(-1), "[": () => nextFinding(-1), "]": () => nextFinding(1), d: turn, "?": () => byId("help").showModal(), "/": others.table?.search && (() => { turnTo("table"); others.table.search(); }), Escape: () => { e.target.blur(); follow(first); },
       ...(S.view === "story" && { ArrowRight: () => go(S.k + 1), ArrowLeft: () => go(S.k - 1), Home: () => go(0), End: () => go(frames.length - 1), " ": !e.target.matches("button") && play, "+": () => view.zoom(1.2), "-": () => view.zoom(1 / 1.2), 1: view.whole, f: () => view.zoom() }),
     }[key] || (names.includes(at) && (() => { S.finding = null; turnTo(at); }));
     if (!act) { if (S.timer) stop(); } else if (act() !== false) e.preventDefault();

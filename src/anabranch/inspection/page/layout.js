@@ -31,16 +31,8 @@ export function place(t, layout, open, down = false) {
 }
 
 function room(t, made, rooms, down) {
-  const items = made.rows.flat().filter((e) => !Array.isArray(e)), spot = new Map(items.map((it, i) => [it, i])), lanes = new Map();
-  let count = items.length;
-  const rows = made.rows.map((row) => row.map((e) => (Array.isArray(e) ? (put(lanes, e[0], count), count++) : spot.get(e))));
-  const at = [];
-  rows.forEach((row, k) => row.forEach((i) => { at[i] = k; }));
-  const chains = made.lines.map(([a, b], k) => {
-    const way = lanes.get(k) ?? [], up = at[spot.get(a)] > at[spot.get(b)];
-    return [spot.get(a), ...(up ? [...way].reverse() : way), spot.get(b)];
-  });
-  const r = { down, items, rows, lines: made.lines, row: at, chains, door: new Map(), gaps: down ? DOWN : RIGHT };
+  const { items, rows, chains } = made, r = { ...made, down, row: [], start: [], end: [], door: new Map(), gaps: down ? DOWN : RIGHT };
+  rows.forEach((row, k) => row.forEach((i) => { r.row[i] = k; }));
   r.size = items.map((it, i) => {
     const child = isBox(it) && rooms.get(+it.slice(1));
     let w = NODE_W, h = isNode(it) && t.nodes[it].shape.length ? TENSOR_H : NODE_H;
@@ -51,7 +43,6 @@ function room(t, made, rooms, down) {
     return size;
   });
   across(t, r);
-  r.start = []; r.end = [];
   const told = new Set(chains.map((c) => c.at(-1)).filter((i) => isNode(items[i])));
   let here = 0;
   rows.forEach((row, k) => {
@@ -63,7 +54,7 @@ function room(t, made, rooms, down) {
   return r;
 }
 const breadth = (r, i) => (i < r.items.length ? r.size[i][1] : LANE);
-const origin = (t, r, k) => t.edges[r.lines[k][2][0]].from;
+const origin = (t, r, k) => t.edges[r.edges[k][0]].from;
 
 /** Each item wants the middle of its neighbours; wishes that overlap are pooled (least squares with distances). */
 function across(t, r) {
@@ -124,12 +115,13 @@ function endsOf(t, r) {
 
 function draw(t, scope, r, at) {
   const ends = endsOf(t, r), twins = new Map(), taken = new Map();
-  for (const [a, b] of r.lines) twins.set(`${a} ${b}`, (twins.get(`${a} ${b}`) ?? 0) + 1);
-  return r.lines.map(([a, b, edges], k) => {
-    const chain = r.chains[k], bent = twins.get(`${a} ${b}`) > 1 && chain.length === 2;
+  const pair = (chain) => `${chain[0]} ${chain.at(-1)}`;
+  for (const chain of r.chains) twins.set(pair(chain), (twins.get(pair(chain)) ?? 0) + 1);
+  return r.chains.map((chain, k) => {
+    const a = r.items[chain[0]], b = r.items[chain.at(-1)], bent = twins.get(pair(chain)) > 1 && chain.length === 2;
     const { d, where } = route(r, chain, ends[k], at, bent ? Math.sign(ends[k][1]) * r.gaps.bow : 0), row = r.row[chain.at(-2)];
     if (!taken.has(row)) taken.set(row, []);
-    return { scope, a, b, edges, d, chip: isNode(b) ? spot(where, taken.get(row)) : null };
+    return { scope, a, b, edges: r.edges[k], d, chip: isNode(b) ? spot(where, taken.get(row)) : null };
   });
 }
 

@@ -12,19 +12,19 @@ function words(ix, st) {
   if (f.title || f.kind === "note") return { title: clean(f.title ?? ""), say: [p(clean(f.text ?? ""))], sums: [] };
   if (typeof n === "string") {
     const name = clean(t.scopes[+n.slice(1)].name || "scope"), inside = new Set(f.nodes), many = `${f.nodes.length.toLocaleString("en")} nodes`;
-    if (f.kind === "forward") return { title: `${name} ran`, say: [p(`It is closed: its ${many} are one frame. Open it to see each.`)], sums: [] };
+    if (st.ahead) return { title: `${name} ran`, say: [p(`It is closed: its ${many} are one frame. Open it to see each.`)], sums: [] };
     const out = [...st.arrived].filter(([i, k]) => k === st.at && !inside.has(t.edges[i].from)).map(([i]) => t.edges[i]);
     return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${many} ran. What leaves it:`)], sums: out.map((e) => [L(e.from), "", said(e.contribution), "", said(gradAt(ix, st, e.from))]) };
   }
   const node = N(n), ins = ix.ins[n].map((i) => [t.edges[i], i]), last = f.part === f.of && !ix.backward && p(t.nodes.length === 1 ? "This value was not computed from anything." : "Backward has not run, so there are no gradients.");
-  if (f.kind === "forward") {
+  if (st.ahead) {
     if (isLeaf(node)) return { title: `${L(n)} is ${node.op === "input" ? "an" : "a"} ${node.op}`, say: [p(node.value ? "Its value is " : "Its type is ", b(isScalar(node.value) ? text(node.value.v) : typeOf(node), "v"), ". Nothing has to be computed before it."), last], sums: [] };
     const plain = isScalar(node.value) && ins.every(([e]) => isScalar(N(e.from).value)), kept = ins.filter(([e]) => e.local);
     return { title: `${L(n)} = ${formula(ix, n)}`, say: [p("Its inputs are ready, so ", it, " can be computed: ", plain && [b(formula(ix, n, (m) => text(N(m).value.v))), " = "], b(plain ? text(node.value.v) : typeOf(node), "v"), "."),
       kept.length > 0 && ix.backward && p("The local derivatives are kept on the edges now: backward will need them."), last], sums: kept.map(([e]) => [`∂${L(n)} / ∂${L(e.from)}`, "v" in e.local && e.local.text ? `${clean(e.local.text)} = ` : "", rule(e, 24)]) };
   }
   if (f.kind === "seed") return { title: `Start at ${L(n)}`, say: [p("Backward begins with d", it, "/d", b(L(n)), " = ", b(said(t.seed ?? { v: 1 }), "g"), " and walks the order in reverse.", node.shape.length > 0 && ` The seed has the type of ${L(n)}, ${typeOf(node)}.`)], sums: [] };
-  if (f.kind === "end") {
+  if (st.end) {
     const held = t.nodes.filter((m) => m.held).slice(0, 6).map((m) => `${L(m.id)} holds ${said(m.held)}`);
     return { title: "All gradients are known", say: [p("Every path from an input to ", it, " has brought its share."), held.length > 0 && p(`Gradients were not zero before this pass: .grad of ${held.join(", ")}.`)], sums: [] };
   }
@@ -94,12 +94,12 @@ function large(q, node, c, name) {
 /** How the gradient of a node comes together, and its strips. */
 export function about(ix, st, n) {
   const node = ix.t.nodes[n];
-  return el("section.join", el("h3", "How the gradient of ", el("b.mono", ix.label[n]), " comes together"), confluence(ix, st, n), el("div.note", under(ix, st, n)), st.known.has(n) && large(node.value, node, "v", "value"), st.frame.kind === "end" && large(node.grad, node, "g", "gradient"));
+  return el("section.join", el("h3", "How the gradient of ", el("b.mono", ix.label[n]), " comes together"), confluence(ix, st, n), el("div.note", under(ix, st, n)), st.known.has(n) && large(node.value, node, "v", "value"), st.end && large(node.grad, node, "g", "gradient"));
 }
 
 /** Fills the panel for a frame; returns the same in one line for those who listen. */
 export function panel(host, ix, st, picked, toggle) {
-  const w = words(ix, st), f = st.frame, { t } = ix, end = f.kind === "end", phase = { forward: "Forward", end: "Result", note: "Note" }[f.kind] ?? "Backward", step = end || f.kind === "note" ? "" : ` step ${f.part} of ${f.of}`, ahead = f.kind === "forward", checks = (end && t.checks) || [];
+  const w = words(ix, st), f = st.frame, { t } = ix, { end, ahead } = st, phase = { forward: "Forward", end: "Result", note: "Note" }[f.kind] ?? "Backward", step = end || f.kind === "note" ? "" : ` step ${f.part} of ${f.of}`, checks = (end && t.checks) || [];
   fill(host, el("div.step." + f.kind, b(phase), step), el("h2", w.title), w.say, typeof f.item === "string" && el("button", { onclick: () => toggle(+f.item.slice(1)) }, "Open it"),
     w.sums.length > 0 && el("table.sums", w.sums.slice(0, MANY).map((r) => el("tr", el("th", { scope: "row" }, r[0]), el("td", r[1], b(r[2], ahead ? "" : "g")), !ahead && el("td.to", r[3] || "→ ", b(r[4], "g"))))), w.sums.length > MANY && p(`and ${w.sums.length - MANY} more`),
     checks.length > 0 && el("table.sums", el("tr", ["", "backward", "differences", ""].map((h) => el("td", h))), checks.slice(0, MANY).map((c) => el("tr", el("th", { scope: "row" }, `d${ix.label[t.root]}/d${ix.label[c.node]}`, c.index?.length && `[${c.index}]`), el("td", b(text(c.analytic), "g")), el("td", b(text(c.numeric, 6))), el(c.ok ? "td.to.ok" : "td.to.bad", c.skipped ? `· ${c.skipped}` : c.ok ? "✓ same" : "✗ differs")))),

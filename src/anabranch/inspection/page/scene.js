@@ -60,7 +60,7 @@ function card(ix, st, n) {
   else if (tensor) out.push(strip(value, 14, head + 21, "v"));
   else out.push(value.broken && !first && R(2, head + 1, SPLIT - 3, 46, "hatched", 8), number(14, head, short(node.value.v, 8), value.broken ? "bad" : "v"));
   const grad = gradAt(ix, st, n);
-  if (!grad) out.push((st.frame.kind === "end" && ix.t.detail !== "shape") || (st.seeded && !node.requires_grad && !node.grad) ? T(gx, head + 35, "t13 mute", "∅ none") : number(gx, head, "·", "mute"));
+  if (!grad) out.push((st.end && ix.t.detail !== "shape") || (st.seeded && !node.requires_grad && !node.grad) ? T(gx, head + 35, "t13 mute", "∅ none") : number(gx, head, "·", "mute"));
   else if (!("v" in grad || "n" in grad)) out.push(T(gx, head + 35, "t13 g", "so far …"));
   else {
     const f = facts(grad, node.shape), wrong = isWrong(node) && got === arms.length;
@@ -73,14 +73,14 @@ function card(ix, st, n) {
 export function spoken(ix, st, n) {
   const node = ix.t.nodes[n], arms = ix.awaited[n], got = arms.filter((i) => st.arrived.has(i)).length, g = gradAt(ix, st, n), scalar = (q) => (isScalar(q) ? text(q.v) : `of norm ${text(facts(q, node.shape).norm)}`);
   return `${ix.label[n]}, ${node.op}${node.shape.length ? ", " + typeOf(node) : ""}, ` + (!st.known.has(n) ? "not computed yet" : node.value ? "value " + scalar(node.value) : "value not kept") +
-    (g ? ", gradient " + ("v" in g || "n" in g ? scalar(g) : "so far") : st.frame.kind === "end" ? ", no gradient" : ", no gradient yet") + (arms.length ? `, ${got} of ${arms.length} contributions arrived` : "") + (ix.first.has(n) ? ", " + ix.first.get(n) : "");
+    (g ? ", gradient " + ("v" in g || "n" in g ? scalar(g) : "so far") : st.end ? ", no gradient" : ", no gradient yet") + (arms.length ? `, ${got} of ${arms.length} contributions arrived` : "") + (ix.first.has(n) ? ", " + ix.first.get(n) : "");
 }
 
 /** A number on an edge: 3, then 16 × 3 = 48 in its frame, then 3 | 48. */
 function chip(ix, st, line) {
   const i = line.edges[0], e = ix.t.edges[i];
   if (!line.chip || !st.known.has(e.to) || !e.local) return null;
-  const lead = st.frame.kind === "forward" && st.frame.nodes.includes(e.to), done = st.arrived.has(i), now = done && st.frame.kind === "backward" && st.arrived.get(i) === st.at, CH = 8.2;
+  const lead = st.ahead && st.frame.nodes.includes(e.to), done = st.arrived.has(i), now = done && st.back && st.arrived.get(i) === st.at, CH = 8.2;
   let a = rule(e, 10), b = done ? sent(e) : "", parts;
   if (now) {
     const up = gradAt(ix, st, e.to);
@@ -112,8 +112,8 @@ export function scene(host, layout, { pick, toggle }) {
   box.addEventListener("scroll", () => st && see(), { passive: true });
 
   function lineParts(line) {
-    const { edges } = ix.t, here = line.edges.some((i) => st.known.has(edges[i].to)), done = line.edges.filter((i) => st.arrived.has(i)), lead = st.frame.kind === "forward" && line.edges.some((i) => st.frame.nodes.includes(edges[i].to));
-    const total = done.reduce((s, i) => s + size(edges[i].contribution), 0), bad = !Number.isFinite(total), now = st.frame.kind === "backward" && done.some((i) => st.arrived.get(i) === st.at), width = (2.5 + 9.5 * Math.sqrt(bad ? 1 : Math.min(1, ix.top && total / ix.top))).toFixed(1);
+    const { edges } = ix.t, here = line.edges.some((i) => st.known.has(edges[i].to)), done = line.edges.filter((i) => st.arrived.has(i)), lead = st.ahead && line.edges.some((i) => st.frame.nodes.includes(edges[i].to));
+    const total = done.reduce((s, i) => s + size(edges[i].contribution), 0), bad = !Number.isFinite(total), now = st.back && done.some((i) => st.arrived.get(i) === st.at), width = (2.5 + 9.5 * Math.sqrt(bad ? 1 : Math.min(1, ix.top && total / ix.top))).toFixed(1);
     return [done.length > 0 && total !== 0 && el("path", { d: line.d, class: `flow${now ? " now" : ""}${bad ? " broken" : ""}`, "stroke-width": width }), el("path", { d: line.d, class: `edge ${done.length ? (total ? "back" : "back nil") : lead ? "lead" : here ? "on" : ""}`, [done.length ? "marker-start" : "marker-end"]: done.length ? "url(#tip-g)" : String(line.b).startsWith("out") ? null : `url(#tip${lead ? "-v" : here ? "" : "-off"})` }),
       line.edges.length > 1 && el("title", `${line.edges.length} edges`)];
   }
@@ -138,7 +138,7 @@ export function scene(host, layout, { pick, toggle }) {
     for (const [it, [x, y, w, h]] of pos.boxes) {
       const th = { at: [x - 12, y - 34, x + w + 12, y + h + 12], layer: cards, wrap: { transform: `translate(${x} ${y})`, role: "button", tabindex: -1 } }, s = typeof it === "string" && +it.slice(1);
       if (s === false) Object.assign(th, { make: () => card(ix, st, it), act: () => pick(it), mark: (g) => mark(g, it) });
-      else if (it[0] === "s") Object.assign(th, { layer: opened.has(s) ? rooms : cards, make: () => group(s, w, h), act: () => toggle(s), mark: (g) => { g.setAttribute("class", `scope${st.frame.item === it ? (st.frame.kind === "forward" ? " fwd" : " bwd") : ""}`); g.setAttribute("aria-expanded", String(opened.has(s))); g.setAttribute("aria-label", `${clean(ix.t.scopes[s].name)}, ${ix.count.get(s)} nodes`); } });
+      else if (it[0] === "s") Object.assign(th, { layer: opened.has(s) ? rooms : cards, make: () => group(s, w, h), act: () => toggle(s), mark: (g) => { g.setAttribute("class", `scope${st.frame.item === it ? (st.ahead ? " fwd" : " bwd") : ""}`); g.setAttribute("aria-expanded", String(opened.has(s))); g.setAttribute("aria-label", `${clean(ix.t.scopes[s].name)}, ${ix.count.get(s)} nodes`); } });
       else Object.assign(th, { layer: lines, wrap: {}, make: () => el("circle.port", { cx: x + w / 2, cy: y + h / 2, r: 4 }) });
       all.set(it, th);
     }
@@ -171,8 +171,8 @@ export function scene(host, layout, { pick, toggle }) {
     }
   }
   function mark(g, n) {
-    const f = st.frame, gets = f.kind === "backward" && ix.outs[n].some((i) => st.arrived.get(i) === st.at);
-    g.setAttribute("class", `node${st.known.has(n) ? "" : " ghost"}${f.nodes.includes(n) ? (f.kind === "forward" ? " fwd" : " bwd") : gets ? " gets" : ""}`);
+    const f = st.frame, gets = st.back && ix.outs[n].some((i) => st.arrived.get(i) === st.at);
+    g.setAttribute("class", `node${st.known.has(n) ? "" : " ghost"}${f.nodes.includes(n) ? (st.ahead ? " fwd" : " bwd") : gets ? " gets" : ""}`);
     g.setAttribute("tabindex", picked === n ? 0 : -1);
     g.setAttribute("aria-pressed", String(picked === n));
     g.setAttribute("aria-label", spoken(ix, st, n));
@@ -203,7 +203,7 @@ export function scene(host, layout, { pick, toggle }) {
     [ix, st, picked] = [index, state, followed];
     stamp++;
     svg.setAttribute("aria-label", clean(ix.t.title ?? "graph"));
-    const fwd = st.frame.kind === "forward", wide = Math.max(pos.w, 320), [x, y, w, h] = pos.boxes.get(itemOf(ix, picked, opened));
+    const fwd = st.ahead, wide = Math.max(pos.w, 320), [x, y, w, h] = pos.boxes.get(itemOf(ix, picked, opened));
     fill(back, el("rect.halo", { x: x - 7, y: y - 7, width: w + 14, height: h + 14, rx: 20 }));
     fill(windText, fwd ? "forward: values, in topological order" : "backward: gradients, in reverse order");
     for (const [k, v] of Object.entries({ class: `wind-text ${fwd ? "v" : "g"}${fwd || down ? "" : " end"}`, x: fwd || down ? 0 : wide, y: -34 })) windText.setAttribute(k, v);
@@ -222,7 +222,7 @@ export function scene(host, layout, { pick, toggle }) {
   /** Drops that carry the contributions of this frame from the op to its inputs. */
   function drops() {
     fill(top);
-    if (st.frame.kind !== "backward" || calm.matches) return;
+    if (!st.back || calm.matches) return;
     pos.lines.forEach((line, k) => {
       const path = live.get("l" + k)?.querySelector(".edge"), begin = performance.now();
       if (!path || !line.edges.some((i) => st.arrived.get(i) === st.at)) return;
@@ -247,11 +247,11 @@ export function thumbs(ix, layout, open) {
     const by = { off: "", v: "", g: "", now: "" }, seen = new Set();
     for (const [it, [x, y, w, h]] of boxes) {
       const ns = members.get(it) ?? [], has = ns.some((n) => st.sent.has(n) || (st.seeded && n === ix.t.root) || ix.outs[n].some((i) => st.arrived.has(i)));
-      const cls = st.frame.item === it && st.frame.kind !== "end" ? "now" : has ? "g" : ns.length && st.known.has(ns.at(-1)) ? "v" : "off", cx = Math.floor(x / q), cy = Math.floor(y / q);
+      const cls = st.frame.item === it && !st.end ? "now" : has ? "g" : ns.length && st.known.has(ns.at(-1)) ? "v" : "off", cx = Math.floor(x / q), cy = Math.floor(y / q);
       if (crowd && (cls === "now" || !seen.has(`${cx} ${cy}`))) { seen.add(`${cx} ${cy}`); by[cls] += `M${cx * q} ${cy * q}h${q}v${q}h${-q}z`; }
       if (!crowd) by[cls] += `M${x} ${y}h${w}v${h}h${-w}z`;
     }
     return el("svg", { viewBox: `-70 ${(pos.h - H) / 2} ${W} ${H}`, "aria-hidden": "true" }, !crowd && pos.lines.map((l) => el("path", { d: l.d, class: `t-edge ${l.edges.some((i) => st.arrived.has(i)) ? "g" : l.edges.some((i) => st.known.has(ix.t.edges[i].to)) ? "v" : ""}` })),
-      Object.entries(by).map(([c, d]) => d && el("path", { d, class: `t-node ${c} ${st.frame.kind === "forward" ? "fw" : "bw"}` })));
+      Object.entries(by).map(([c, d]) => d && el("path", { d, class: `t-node ${c} ${st.ahead ? "fw" : "bw"}` })));
   };
 }

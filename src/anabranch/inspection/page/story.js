@@ -110,9 +110,9 @@ export function framesOf(ix, open, each) {
   return [...out, ...back, { kind: "end", item: t.root, nodes: [], part: 1, of: 1 }];
 }
 
-/** What is there after frame k: known nodes, arrived edges (with the frame in which they came), whose rule ran. */
+/** What is there after frame k: known nodes, arrived edges (with the frame in which they came), whose rule ran; which way the frame goes. */
 export function stateAt(ix, frames, k) {
-  const st = { frame: frames[k], at: k, known: new Set(), arrived: new Map(), sent: new Set(), seeded: false };
+  const { kind } = frames[k], st = { frame: frames[k], at: k, ahead: kind === "forward", back: kind === "backward", end: kind === "end", known: new Set(), arrived: new Map(), sent: new Set(), seeded: false };
   frames.slice(0, k + 1).forEach((f, i) => {
     if (f.kind === "forward") f.nodes.forEach((n) => st.known.add(n));
     if (f.kind === "seed") st.seeded = true;

@@ -1,8 +1,8 @@
 import { el, fill, kept } from "./dom.js";
-import { num, text, clean, facts, size, isScalar, isLeaf, typeOf, formula, said, sent, pathOf, lineOf } from "./story.js";
+import { num, text, clean, size, isScalar, isLeaf, typeOf, formula, said, sent, pathOf, lineOf } from "./story.js";
 
 const VIRTUAL = 500, ROW = 36;
-const scopeOf = (ix, n) => pathOf(ix, n).slice(1).map((s) => clean(ix.t.scopes[s].name)).join("/");
+export const scopeOf = (ix, n) => pathOf(ix, n).slice(1).map((s) => clean(ix.t.scopes[s].name)).join("/");
 const gain = (ix, n) => Math.max(-1, ...ix.awaited[n].map((i) => num(ix.t.edges[i].local?.gain ?? -1)));
 const rank = (q) => (isScalar(q) ? num(q.v) : q ? size(q) : -Infinity);
 // heading: [what is shown, class, what is sorted by]
@@ -24,39 +24,18 @@ function arms(ix, n) {
   return all.slice(0, 4).join(" + ") + (all.length > 4 ? ` + ${all.length - 4} more` : "");
 }
 
-/** Words over name, op, scope, type, line; and op: shape: grad: value: line: scope: order: #7. All must hold. */
-export function matcher(ix, query) {
-  const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map((w) => {
-    const [, key, want] = /^(op|shape|grad|value|line|scope|order):(.*)$/.exec(w) ?? [], node = (n) => ix.t.nodes[n];
-    if (w[0] === "#") return (n) => n === +w.slice(1);
-    if (!key) return (n) => [ix.label[n], node(n).op, scopeOf(ix, n), typeOf(node(n)), lineOf(ix, n)].some((s) => s.toLowerCase().includes(w));
-    const glob = new RegExp("^" + want.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replaceAll("*", ".*") + "$");
-    const state = (q, shape) => {
-      const f = q && facts(q, shape);
-      return want === "none" ? !q : !!f && ({ 0: f.n > 0 && f.zero === f.n, nan: f.nan > 0, inf: f.inf > 0 }[want] ?? (isScalar(q) && text(q.v) === want));
-    };
-    return { op: (n) => glob.test(node(n).op), shape: (n) => glob.test(node(n).shape.join("x")), scope: (n) => scopeOf(ix, n).toLowerCase().includes(want), line: (n) => lineOf(ix, n).endsWith(":" + want), grad: (n) => state(node(n).grad, node(n).shape),
-      value: (n) => state(node(n).value, node(n).shape), order: (n) => (want[0] === ">" ? n > +want.slice(1) : want[0] === "<" ? n < +want.slice(1) : n === +want) }[key];
-  });
-  return (n) => tests.every((f) => f(n));
-}
-
-/** The equal twin of the picture: sorted by a click on a heading, searched, copied; above 500 rows only those in sight. */
-export function table(host, { ix, follow, aside }) {
-  const hidden = new Set(), count = el("span.mute", { "aria-live": "polite" }), total = ix.t.nodes.length.toLocaleString("en");
+/** The equal twin of the picture: sorted by a click on a heading; above 500 rows only those in sight. `tools` bring search and copies. */
+export function table(host, { ix, follow, aside, tools }) {
+  const filled = (k) => k < 6 || ix.t.nodes.some((n) => COLUMNS[k][1][0](ix, n.id)), hidden = new Set(COLUMNS.filter((_, k) => !filled(k)).map(([name]) => name)), columns = () => COLUMNS.filter(([name]) => !hidden.has(name)), names = () => columns().map(([name]) => name);
   let rows = [], picked = 0, sort = 0, back = false;
-  const find = el("input", { type: "search", placeholder: "name, op:matmul, grad:0, value:nan …", "aria-label": "Search (/)", oninput: list });
-  const columns = () => COLUMNS.filter(([name]) => !hidden.has(name)), lines = () => [columns().map(([name]) => name), ...rows.map((n) => columns().map(([, c]) => c[0](ix, n)))];
-  const copy = (name, said) => el("button", { onclick: () => navigator.clipboard?.writeText(said()).then(() => { count.textContent = "copied"; }) }, name);
-  const markdown = () => { const [head, ...rest] = lines().map((r) => `| ${r.map((c) => c.replaceAll("|", "\\|")).join(" | ")} |`); return [head, head.replace(/[^|]+/g, " --- "), ...rest].join("\n"); };
-  const menu = el("details.menu", el("summary", "Columns"), el("div", COLUMNS.slice(2).map(([name]) => el("label", el("input", { type: "checkbox", checked: true, onchange: () => { if (!hidden.delete(name)) hidden.add(name); list(); } }), name))));
+  const lines = () => [names(), ...rows.map((n) => columns().map(([, c]) => c[0](ix, n)))], bar = tools?.({ ix, list, lines, hidden, names: COLUMNS.map(([name]) => name) });
   const body = el("tbody"), head = el("tr"), grid = el("div.grid", el("table.nodes", el("caption.sr", "Nodes"), el("thead", head), body));
-  fill(host, el("div.tools", find, count, el("span.grow"), menu, copy("Copy as TSV", () => lines().map((r) => r.join("\t")).join("\n")), copy("as Markdown", markdown)), grid);
+  fill(host, bar?.parts, grid);
   grid.addEventListener("scroll", () => rows.length > VIRTUAL && draw(), { passive: true });
   function list() {
     const [show, , key = show] = COLUMNS[sort][1], keys = ix.t.nodes.map((_, n) => key(ix, n));
-    rows = ix.t.nodes.map((n) => n.id).filter(matcher(ix, find.value)).sort((a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0) * (back ? -1 : 1) || a - b);
-    count.textContent = `${rows.length === ix.t.nodes.length ? "" : rows.length.toLocaleString("en") + " of "}${total} nodes`;
+    rows = ix.t.nodes.map((n) => n.id).filter(bar?.test() ?? (() => true)).sort((a, b) => (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : 0) * (back ? -1 : 1) || a - b);
+    bar?.count(rows.length);
     fill(head, COLUMNS.map(([name, c], k) => !hidden.has(name) && el("th", { scope: "col", class: c[1].endsWith("r") && "r", "aria-sort": sort === k && (back ? "descending" : "ascending") }, el("button", { onclick: () => { back = sort === k && !back; sort = k; list(); } }, name, sort === k && (back ? " ↓" : " ↑")))));
     draw();
   }
@@ -75,6 +54,6 @@ export function table(host, { ix, follow, aside }) {
       const row = body.querySelector(`[data-n="${n}"]`);
       row.focus(); row.scrollIntoView({ block: "nearest" });
     },
-    search: () => find.focus(),
+    search: bar?.focus,
   };
 }
