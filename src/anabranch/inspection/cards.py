@@ -31,8 +31,10 @@ _TAGS = {"first-nan": "first NaN", "first-inf": "first ∞"}
 class Cards:
     """Everything of one frame that is drawn: `draw` puts it on a sheet."""
 
-    def __init__(self, index: Index, picture: Picture, state: State) -> None:
-        self.index, self.picture, self.state = index, picture, state
+    def __init__(
+        self, index: Index, picture: Picture, state: State, *, strips: bool = True
+    ) -> None:
+        self.index, self.picture, self.state, self.strips = index, picture, state, strips
         sizes = [size(e["contribution"]) for e in index.edges if "contribution" in e]
         self.top = max((s for s in sizes if isfinite(s)), default=0.0)
         found = index.trace.get("findings") or []
@@ -217,9 +219,9 @@ class Cards:
     def _strip(self, sheet: Sheet, x: int, head: int, told: Facts, fill: str) -> None:
         """A histogram or a heat map, 60 by 24, and the bar of health below it."""
         y = head + 21
-        if told.grid and not told.bins:
+        if told.grid and not told.bins and self.strips:
             self._heat(sheet, x, y, told, fill)
-        elif told.bins:
+        elif told.bins and self.strips:
             top = max(told.bins)
             for k, many in enumerate(told.bins):
                 a, b = x + 60 * k // len(told.bins), x + 60 * (k + 1) // len(told.bins)
@@ -241,21 +243,21 @@ class Cards:
     def _heat(self, sheet: Sheet, x: int, y: int, told: Facts, fill: str) -> None:
         rows = max(1, len(told.grid) // max(1, told.cols))
         top = max((abs(v) for v in told.grid if isfinite(v)), default=0.0)
+        tones: dict[tuple[str, int], list[str]] = {}
         for k, v in enumerate(told.grid):
             r, c = divmod(k, told.cols)
             left, right = x + 60 * c // told.cols, x + 60 * (c + 1) // told.cols
             up, low = y + 24 * r // rows, y + 24 * (r + 1) // rows
-            if not isfinite(v):
-                sheet.box(left, up, right - left, low - up, fill="bad")
-                continue
-            share = int(100 * abs(v) / top) if top else 0
-            sheet.box(
-                left,
-                up,
-                right - left,
-                low - up,
-                fill=fill if v >= 0 else "mute",
-                opacity=f"{0.08 + share * 0.0092:.2f}",
+            share = int(9 * abs(v) / top) if top and isfinite(v) else 0 if isfinite(v) else 9
+            tone = ("bad" if not isfinite(v) else "mute" if v < 0 else fill, share)
+            wide = right - left
+            tones.setdefault(tone, []).append(f"M{left} {up}h{wide}v{low - up}h{-wide}z")
+        for (colour, share), words in tones.items():
+            sheet.put(
+                "path",
+                d="".join(words),
+                fill=colour,
+                opacity=f"0.{share + 1}" if share < 9 else None,
             )
 
     def _health(self, sheet: Sheet, x: int, y: int, told: Facts, fill: str) -> None:
@@ -349,7 +351,7 @@ class Cards:
 
     def _chip(self, sheet: Sheet, line: Route) -> None:
         edge = self.index.edges[line.edges[0]]
-        local = rule(edge, 10)
+        local = rule(edge, 14)
         if line.chip is None or edge["to"] not in self.state.known or local is None:
             return
         x, y = line.chip
@@ -375,10 +377,13 @@ class Cards:
 
     def _both(self, sheet: Sheet, x: int, y: int, edge: Mapping[str, Any]) -> None:
         """3 | 48"""
-        a, b = rule(edge, 10) or "", sent(edge)
-        if len(a) + len(b) > 10:
-            a, b = rule(edge, 5) or "", sent(edge, 3)
-        half, right = (len(a) + len(b)) * 41 // 10 + 21, len(b) * 82 // 10 + 20
+        a, b = _pair(edge)
+        if not a:  # a rule that is too long to write here
+            half = len(b) * 41 // 10 + 10
+            sheet.box(x - half, y - 13, 2 * half, 26, r=13, fill="g-tint", stroke="line")
+            self._chip_text(sheet, x, y, b, "g")
+            return
+        half, right = (len(a) + len(b)) * 41 // 10 + 18, len(b) * 82 // 10 + 18
         sheet.box(
             x - half, y - 13, 2 * half, 26, r=13, fill="card", stroke="line", stroke_width="1.2"
         )
@@ -421,3 +426,12 @@ class Cards:
 
     def _chip_text(self, sheet: Sheet, x: int, y: int, said: str, fill: str) -> None:
         sheet.text(x, y + 5, said, size=14, fill=fill, bold=True, anchor="middle")
+
+
+def _pair(edge: Mapping[str, Any]) -> tuple[str, str]:
+    """Both halves of a chip, with as many digits as stay short together."""
+    a, b = rule(edge, 9) or "", sent(edge)
+    for digits in (3, 2):
+        if len(a) + len(b) > 11 and "v" in edge["local"]:
+            a, b = rule(edge, 9, digits) or "", sent(edge, digits)
+    return ("" if a == "∂" else a), b

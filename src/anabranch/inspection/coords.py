@@ -2,13 +2,13 @@
 
 Along the flow (to the right, or down) rows follow each other.  Across it every item wants the
 middle of its neighbours in the row before or after; wishes that would overlap are pooled, which is
-the exact least-squares answer.  Items follow items, and lanes hardly move, so that a long stream
-stays straight.  Sizes and places are pairs: along, across.
+the exact least-squares answer.  Items follow computed items before leaves, and items before lanes,
+so that a long stream stays straight.  Sizes and places are pairs: along, across.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,8 @@ BOX_W, BOX_H, PORT, LANE = 176, 54, 14, 30
 PAD, TITLE = 24, 34  # inside an open scope
 SIDE = 30  # of a card, where no line ends
 APART = 40  # two lines at a card
-PASSES, PULL = 7, 4  # how much firmer a lane stands than an item
+PASSES = 7
+PULL, FIRM = 4, 256  # how much firmer than an item a lane stands, and what is to stay
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Gaps:
 
 
 RIGHT = Gaps(along=132, bare=64, across=72, lane=36, bow=16)
-DOWN = Gaps(along=88, bare=56, across=44, lane=26, bow=50)
+DOWN = Gaps(along=80, bare=56, across=44, lane=26, bow=56)
 
 
 @dataclass
@@ -48,7 +49,8 @@ class Room:
         row: of each item and lane.
         centre: of items and lanes, across.
         start, end: of each row, along.
-        door: (item, port) → where a port of an open box stands, across, from the box's middle.
+        door: (item, port) → where a port of an open box stands: along from the box's start, across
+            from its middle.
         length, breadth: of all, along and across.
     """
 
@@ -59,7 +61,7 @@ class Room:
     edges: list[list[int]]
     size: list[tuple[int, int]] = field(default_factory=list)
     row: list[int] = field(default_factory=list)
-    door: dict[tuple[int, str], int] = field(default_factory=dict)
+    door: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
     centre: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
@@ -75,7 +77,7 @@ class Room:
 
     def shift(self, i: int, port: str) -> int:
         """Where a line meets an item, from its middle: only an open box has a say."""
-        return self.door.get((i, port), 0)
+        return self.door.get((i, port), (0, 0))[1]
 
 
 def arrange(
@@ -112,10 +114,13 @@ def _room(trace: Trace, made: Mapping[str, Any], rooms: dict[int, Room], down: b
         w, h = _extent(trace, item, rooms, down)
         room.size.append((h, w) if down else (w, h))
         if isinstance(item, str) and item[0] == "s" and (child := rooms.get(int(item[1:]))):
-            middle = (room.size[i][1] >> 1) - PAD - (0 if down else TITLE)
+            lead = PAD + TITLE if down else (room.size[i][0] - child.length) >> 1
+            middle = (child.breadth >> 1) if down else (room.size[i][1] >> 1) - PAD - TITLE
             for j, port in enumerate(child.items):
                 if isinstance(port, str) and port[0] != "s":
-                    room.door[i, port] = child.centre[j] - middle
+                    r = child.row[j]
+                    along = lead + ((child.start[r] + child.end[r]) >> 1)
+                    room.door[i, port] = (along, child.centre[j] - middle)
     _across(trace, room)
     _along(room)
     return room
@@ -148,15 +153,25 @@ def _across(trace: Trace, room: Room) -> None:
             later = room.row[q] > room.row[p]
             near[not later][q].append((p, shift))
             near[later][p].append((q, -shift))
+    firm = {chain[-1] for chain in room.chains}
+    firm |= {i for i, item in enumerate(room.items) if str(item).startswith("in")}
+    long = [chain for chain in room.chains if len(chain) > 3 and chain[0] in firm]
+    streams = {i for chain in long for i in chain[1:-1]}
     centre = room.centre = [0] * len(room.row)
     for row in room.rows:
         for i, spot in zip(row, _offsets(room, row), strict=True):
             centre[i] = spot
     for turn in range(PASSES):
         for row in room.rows if turn % 2 == 0 else reversed(room.rows):
-            wants = [_wish(room, i, near[turn % 2][i]) for i in row]
-            for i, spot in zip(row, _settle(room, row, wants), strict=True):
+            groups = () if turn % 2 else (streams, firm)
+            wants = [_wish(room, i, near[turn % 2][i], groups) for i in row]
+            for i, spot in zip(row, _settle(room, row, wants, set()), strict=True):
                 centre[i] = spot
+    firm |= set(range(len(room.items), len(room.row)))
+    for row in room.rows:  # leaves close up to their readers; all else stays
+        wants = [centre[i] if i in firm else _wish(room, i, near[1][i], ()) for i in row]
+        for i, spot in zip(row, _settle(room, row, wants, firm), strict=True):
+            centre[i] = centre[i] if i in firm else spot
     low = min((centre[i] - (room.across(i) >> 1) for i in range(len(centre))), default=0)
     room.centre = [c - low for c in centre]
     room.breadth = max((c + (room.across(i) >> 1) for i, c in enumerate(room.centre)), default=0)
@@ -172,19 +187,26 @@ def _offsets(room: Room, row: list[int]) -> list[int]:
     return offsets
 
 
-def _wish(room: Room, i: int, near: list[tuple[int, int]]) -> int:
-    """The middle of the neighbours; an item looks at items first, and lanes give way."""
-    items = [pair for pair in near if pair[0] < len(room.items)] if i < len(room.items) else []
-    q = sorted(room.centre[o] + shift for o, shift in items or near)
+def _wish(
+    room: Room, i: int, near: list[tuple[int, int]], groups: tuple[Container[int], ...]
+) -> int:
+    """The middle of the neighbours; an item looks at the first group that has some, then at items."""
+    chosen = near
+    if i < len(room.items):
+        for group in (*groups, range(len(room.items))):
+            if some := [pair for pair in near if pair[0] in group]:
+                chosen = some
+                break
+    q = sorted(room.centre[o] + shift for o, shift in chosen)
     return (q[(len(q) - 1) >> 1] + q[len(q) >> 1]) >> 1 if q else room.centre[i]
 
 
-def _settle(room: Room, row: list[int], wants: list[int]) -> list[int]:
-    """The places closest to the wishes that keep every distance."""
+def _settle(room: Room, row: list[int], wants: list[int], firm: set[int]) -> list[int]:
+    """The places closest to the wishes that keep every distance; what is firm hardly moves."""
     offsets = _offsets(room, row)
     pools: list[tuple[int, int, int]] = []  # sum of the wishes, weight, how many items
     for i, want, offset in zip(row, wants, offsets, strict=True):
-        pull = 1 if i < len(room.items) else PULL
+        pull = FIRM if i in firm else 1 if i < len(room.items) else PULL
         pool = ((want - offset) * pull, pull, 1)
         while pools and pools[-1][0] * pool[1] > pool[0] * pools[-1][1]:
             last = pools.pop()

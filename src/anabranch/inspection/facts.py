@@ -9,7 +9,7 @@ from math import inf, isfinite, isinf, isnan, sqrt
 from typing import Any
 
 from anabranch.inspection.frames import Index
-from anabranch.inspection.numerals import clean, elements, fit, number, text
+from anabranch.inspection.numerals import clean, columns, elements, number, text
 
 BINS = 16
 GRID = 24
@@ -133,16 +133,19 @@ def is_leaf(node: Mapping[str, Any]) -> bool:
     return node["op"] in LEAVES
 
 
-def rule(edge: Mapping[str, Any], room: int) -> str | None:
-    """What a chip says of a local derivative: its number, or its rule; Σ where axes are summed."""
+def rule(edge: Mapping[str, Any], room: int, digits: int = 4) -> str | None:
+    """What a chip says of a local derivative: its number, or its rule; Σ where axes are summed.
+
+    A rule that is longer than the room is ∂: half of one would say something else.
+    """
     local = edge.get("local")
     if local is None:
         return None
     if "v" in local:
-        return text(local["v"], 4 if len(text(local["v"])) <= room else 3)
+        return text(local["v"], digits)
     sign = "Σ " if local.get("summed") else ""
-    said = str(local.get("text") or "ct · ∂")
-    return sign + fit(clean(said), room - len(sign))
+    said = clean(str(local.get("text") or "∂"))
+    return sign + (said if columns(said) + len(sign) <= room else "∂")
 
 
 def sent(edge: Mapping[str, Any], digits: int = 4) -> str:

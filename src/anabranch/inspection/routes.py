@@ -104,7 +104,7 @@ def _lines(trace: Trace, scope: int, room: Room, corner: Point) -> list[Route]:
         bow = 0  # how far lines between the same two items are bent apart
         if twins[chain[0], chain[-1]] > 1 and len(chain) == 2 and ends[k][1]:
             bow = room.gaps.bow if ends[k][1] > 0 else -room.gaps.bow
-        path, chip = _route(room, chain, ends[k], corner, bow)
+        path, chip = _route(room, k, _doors(trace, room, k), ends[k], corner, bow)
         spot = None
         if isinstance(b, int):
             spot = _spot(chip, chips.setdefault(room.row[chain[-2]], []))
@@ -121,7 +121,7 @@ def _ends(trace: Trace, room: Room) -> list[Point]:
             port = ("out", "in")[end] + str(trace["edges"][room.edges[k][0]]["from"])
             item = chain[-end]
             if (item, port) in room.door:
-                ends[k][end] = room.door[item, port]
+                ends[k][end] = room.door[item, port][1]
             elif room.size[item][1] > SIDE:
                 mine.setdefault(item, []).append(k)
         for item, ks in mine.items():
@@ -132,10 +132,23 @@ def _ends(trace: Trace, room: Room) -> list[Point]:
     return [(out, into) for out, into in ends]
 
 
+def _doors(trace: Trace, room: Room, k: int) -> tuple[int | None, int | None]:
+    """How far in, along, a line reaches into open boxes at its ends."""
+    chain, node = room.chains[k], trace["edges"][room.edges[k][0]]["from"]
+    out, into = room.door.get((chain[0], f"out{node}")), room.door.get((chain[-1], f"in{node}"))
+    return out and out[0], into and into[0]
+
+
 def _route(
-    room: Room, chain: list[int], ends: Point, corner: Point, bow: int
+    room: Room,
+    k: int,
+    doors: tuple[int | None, int | None],
+    ends: Point,
+    corner: Point,
+    bow: int,
 ) -> tuple[str, Point | list[Point]]:
     """The path, and its chip's place: a point on a lane, or the curve on which it may stand."""
+    chain = room.chains[k]
     up = room.row[chain[0]] > room.row[chain[-1]]
 
     def point(m: int, c: int) -> Point:
@@ -149,9 +162,12 @@ def _route(
     def edge(i: int, leaving: bool) -> int:
         """Where an item itself is entered or left, along."""
         near, far = sorted(sides(i))
-        long = room.size[i][0]
-        low = near + ((far - near - long) >> 1)
-        return low + (long if leaving != up else 0)
+        long, door = room.size[i][0], doors[not leaving]
+        return (
+            near
+            + ((far - near - long) >> 1)
+            + (door if door is not None else long if leaving != up else 0)
+        )
 
     a, b = chain[0], chain[-1]
     c = room.centre[a] + ends[0]

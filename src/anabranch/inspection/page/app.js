@@ -1,5 +1,5 @@
 import { el, fill, byId } from "./dom.js";
-import { indexOf, framesOf, stateAt, overwritten, canOverwrite, text, clean, isScalar, isLeaf, typeOf } from "./story.js";
+import { indexOf, framesOf, stateAt, overwritten, canOverwrite, text, clean, isScalar, isLeaf, typeOf, formula, said } from "./story.js";
 import { scene, thumbs } from "./scene.js";
 import { panel, about, source } from "./panel.js";
 
@@ -24,10 +24,11 @@ function run(t, { tools, ...makers }) {
   S.node = t.nodes[ask.get("node")]?.id ?? (ix.label.includes(ask.get("node")) ? ix.label.indexOf(ask.get("node")) : first);
   if (ask.has("theme")) page.dataset.theme = ask.get("theme");
   byId("title").textContent = clean(t.title ?? "graph");
-  byId("at").textContent = t.nodes.filter((n) => n.op === "input" && isScalar(n.value)).slice(0, 4).map((n) => `${ix.label[n.id]} = ${text(n.value.v)}`).join("   ");
+  fill(byId("at"), t.nodes.filter((n) => n.op === "input" && isScalar(n.value) && n.id !== t.root).slice(0, 4).map((n) => [el("bdi", ix.label[n.id]), ` = ${text(n.value.v)}   `]));
 
   const side = byId("panel"), follow = (n) => { S.node = n; S.finding = null; show(); }, turnTo = (v) => { stop(); S.view = v; show(); };
-  const aside = (n) => fill(side, el("div.step", `node ${n} of ${t.nodes.length.toLocaleString("en")}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
+  const inShort = (n) => { const node = t.nodes[n]; return { [isLeaf(node) ? "kind" : "op"]: isLeaf(node) ? node.op : formula(ix, n), value: el("b.v", said(node.value)), gradient: el("b.g", node.grad ? said(node.grad) : ix.backward ? "∅ none" : "·") }; };
+  const aside = (n) => fill(side, el("div.step", `node ${n} of ${t.nodes.length.toLocaleString("en")}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), el("table.sums", Object.entries(inShort(n)).map(([k, v]) => el("tr", el("th", { scope: "row" }, k), el("td.to", v)))), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
   const ctx = { ix, follow, aside, tools, panel: (...kids) => fill(side, kids), ask: (f) => { S.finding = f; S.node = f.about ?? f.node ?? S.node; turnTo("why"); } };
   const view = scene(byId("stage"), t.layout, { pick: follow, toggle }), others = {};
   for (const [name, make] of Object.entries(makers)) {

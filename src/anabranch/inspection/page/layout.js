@@ -4,7 +4,7 @@
 export const NODE_W = 168, NODE_H = 92, TENSOR_H = 108, BOX_W = 176, BOX_H = 54, PORT = 14, LANE = 30;
 export const PAD = 24, TITLE = 34;
 const SIDE = 30, APART = 40, PULL = 4, CHIP_W = 108, CHIP_H = 29;
-const RIGHT = { along: 132, bare: 64, across: 72, lane: 36, bow: 16 }, DOWN = { along: 88, bare: 56, across: 44, lane: 26, bow: 50 };
+const RIGHT = { along: 132, bare: 64, across: 72, lane: 36, bow: 16 }, DOWN = { along: 80, bare: 56, across: 44, lane: 26, bow: 56 };
 const isNode = (it) => typeof it === "number", isBox = (it) => !isNode(it) && it[0] === "s";
 const put = (map, key, value) => (map.has(key) ? map.get(key).push(value) : map.set(key, [value]));
 
@@ -39,7 +39,8 @@ function room(t, made, rooms, down) {
     if (isBox(it)) [w, h] = child ? [Math.max(down ? child.breadth : child.length, BOX_W) + 2 * PAD, (down ? child.length : child.breadth) + 2 * PAD + TITLE] : [BOX_W, BOX_H];
     else if (!isNode(it)) w = h = PORT;
     const size = down ? [h, w] : [w, h];
-    if (child) child.items.forEach((port, j) => { if (!isNode(port) && !isBox(port)) r.door.set(i + port, child.centre[j] - (size[1] >> 1) + PAD + (down ? 0 : TITLE)); });
+    const lead = child && (down ? PAD + TITLE : (size[0] - child.length) >> 1), middle = child && (down ? child.breadth >> 1 : (size[1] >> 1) - PAD - TITLE);
+    if (child) child.items.forEach((port, j) => { if (!isNode(port) && !isBox(port)) r.door.set(i + port, [lead + ((child.start[child.row[j]] + child.end[child.row[j]]) >> 1), child.centre[j] - middle]); });
     return size;
   });
   across(t, r);
@@ -60,13 +61,13 @@ const origin = (t, r, k) => t.edges[r.edges[k][0]].from;
 function across(t, r) {
   const near = [0, 1].map(() => r.row.map(() => []));
   r.chains.forEach((chain, k) => {
-    const from = origin(t, r, k), out = r.door.get(`${chain[0]}out${from}`) ?? 0, into = r.door.get(`${chain.at(-1)}in${from}`) ?? 0;
+    const from = origin(t, r, k), out = r.door.get(`${chain[0]}out${from}`)?.[1] ?? 0, into = r.door.get(`${chain.at(-1)}in${from}`)?.[1] ?? 0;
     for (let j = 1; j < chain.length; j++) {
       const p = chain[j - 1], q = chain[j], shift = (j === 1 ? out : 0) - (j === chain.length - 1 ? into : 0), later = r.row[q] > r.row[p];
       near[+!later][q].push([p, shift]); near[+later][p].push([q, -shift]);
     }
   });
-  const n = r.items.length, c = (r.centre = []);
+  const n = r.items.length, c = (r.centre = []), fed = new Set(r.chains.map((chain) => chain.at(-1))), firm = (o) => fed.has(o) || String(r.items[o]).startsWith("in"), streams = new Set(r.chains.flatMap((chain) => (chain.length > 3 && firm(chain[0]) ? chain.slice(1, -1) : [])));
   const offsets = (row) => {
     const o = [0];
     for (let k = 1; k < row.length; k++) o.push(o[k - 1] + ((breadth(r, row[k - 1]) + breadth(r, row[k])) >> 1) + [r.gaps.across, r.gaps.lane, 12][(row[k - 1] >= n) + (row[k] >= n)]);
@@ -74,18 +75,18 @@ function across(t, r) {
   };
   const offs = r.rows.map(offsets);
   r.rows.forEach((row, k) => row.forEach((i, j) => { c[i] = offs[k][j]; }));
-  for (let turn = 0; turn < 7; turn++) for (let l = 0; l < r.rows.length; l++) {
-    const k = turn % 2 ? r.rows.length - 1 - l : l, row = r.rows[k], pools = [];
+  // forward, an item looks at streams first, then at computed items; in the end leaves close up to their readers
+  for (let turn = 0; turn < 8; turn++) for (let l = 0; l < r.rows.length; l++) {
+    const last = turn === 7, k = turn % 2 && !last ? r.rows.length - 1 - l : l, row = r.rows[k], pools = [], groups = [...(turn % 2 ? [] : [(o) => streams.has(o), firm]), (o) => o < n, () => true];
     row.forEach((i, j) => {
-      const all = near[turn % 2][i], items = i < n ? all.filter(([o]) => o < n) : [];
-      const q = (items.length ? items : all).map(([o, shift]) => c[o] + shift).sort((a, b) => a - b);
-      const want = q.length ? (q[(q.length - 1) >> 1] + q[q.length >> 1]) >> 1 : c[i], pull = i < n ? 1 : PULL;
+      const stays = last && (i >= n || firm(i)), some = near[turn % 2][i], q = (i < n ? groups.map((g) => some.filter(([o]) => g(o))).find((s) => s.length) ?? [] : some).map(([o, shift]) => c[o] + shift).sort((a, b) => a - b);
+      const want = q.length && !stays ? (q[(q.length - 1) >> 1] + q[q.length >> 1]) >> 1 : c[i], pull = stays ? 256 : i < n ? 1 : PULL;
       let pool = [(want - offs[k][j]) * pull, pull, 1];
       while (pools.length && pools.at(-1)[0] * pool[1] > pool[0] * pools.at(-1)[1]) { const p = pools.pop(); pool = pool.map((v, x) => v + p[x]); }
       pools.push(pool);
     });
     let j = 0;
-    for (const [sum, weight, many] of pools) for (let x = 0; x < many; x++, j++) c[row[j]] = Math.floor(sum / weight) + offs[k][j];
+    for (const [sum, weight, many] of pools) for (let x = 0; x < many; x++, j++) if (!last || (row[j] < n && !firm(row[j]))) c[row[j]] = Math.floor(sum / weight) + offs[k][j];
   }
   let low = Infinity, high = -Infinity;
   c.forEach((v, i) => { low = Math.min(low, v - (breadth(r, i) >> 1)); });
@@ -100,7 +101,7 @@ function endsOf(t, r) {
     const mine = new Map();
     r.chains.forEach((chain, k) => {
       const item = chain.at(-end), door = r.door.get(item + ["out", "in"][end] + origin(t, r, k));
-      if (door !== undefined) ends[k][end] = door;
+      if (door) ends[k][end] = door[1];
       else if (r.size[item][1] > SIDE) put(mine, item, k);
     });
     for (const [item, ks] of mine) {
@@ -119,20 +120,20 @@ function draw(t, scope, r, at) {
   for (const chain of r.chains) twins.set(pair(chain), (twins.get(pair(chain)) ?? 0) + 1);
   return r.chains.map((chain, k) => {
     const a = r.items[chain[0]], b = r.items[chain.at(-1)], bent = twins.get(pair(chain)) > 1 && chain.length === 2;
-    const { d, where } = route(r, chain, ends[k], at, bent ? Math.sign(ends[k][1]) * r.gaps.bow : 0), row = r.row[chain.at(-2)];
+    const { d, where } = route(t, r, k, ends[k], at, bent ? Math.sign(ends[k][1]) * r.gaps.bow : 0), row = r.row[chain.at(-2)];
     if (!taken.has(row)) taken.set(row, []);
     return { scope, a, b, edges: r.edges[k], d, chip: isNode(b) ? spot(where, taken.get(row)) : null };
   });
 }
 
 /** Straight to the end of the row, then a curve to the next one: no line crosses an open box. */
-function route(r, chain, ends, at, bow) {
-  const a = chain[0], b = chain.at(-1), up = r.row[a] > r.row[b];
+function route(t, r, k, ends, at, bow) {
+  const chain = r.chains[k], a = chain[0], b = chain.at(-1), from = origin(t, r, k), up = r.row[a] > r.row[b];
   const point = (m, c) => (r.down ? [at[0] + c, at[1] + m] : [at[0] + m, at[1] + c]), xy = (p) => p.join(" ");
   const sides = (i) => (up ? [r.end[r.row[i]], r.start[r.row[i]]] : [r.start[r.row[i]], r.end[r.row[i]]]);
   const edge = (i, leaving) => {
-    const near = r.start[r.row[i]], long = r.size[i][0];
-    return near + ((r.end[r.row[i]] - near - long) >> 1) + (leaving !== up ? long : 0);
+    const near = r.start[r.row[i]], long = r.size[i][0], door = r.door.get(i + (leaving ? "out" : "in") + from);
+    return near + ((r.end[r.row[i]] - near - long) >> 1) + (door ? door[0] : leaving !== up ? long : 0);
   };
   let c = r.centre[a] + ends[0], here = edge(a, true), d = `M${xy(point(here, c))}`, curve;
   if (here !== sides(a)[1]) d += `L${xy(point((here = sides(a)[1]), c))}`;

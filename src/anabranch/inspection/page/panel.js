@@ -2,6 +2,7 @@ import { el, fill } from "./dom.js";
 import { num, text, short, fit, clean, facts, size, isScalar, isLeaf, gradAt, around, typeOf, formula, rule, sent, said, waysFrom, lineOf, isWrong } from "./story.js";
 import { strip } from "./scene.js";
 
+const isBad = (q) => facts(q, []).broken > 0;
 export const p = (...kids) => el("p", ...kids);
 export const b = (s, cls) => el(cls ? "b." + cls : "b", s);
 const MANY = 10, ARMS = 6;
@@ -16,7 +17,7 @@ function words(ix, st) {
     const out = [...st.arrived].filter(([i, k]) => k === st.at && !inside.has(t.edges[i].from)).map(([i]) => t.edges[i]);
     return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${many} ran. What leaves it:`)], sums: out.map((e) => [L(e.from), "", said(e.contribution), "", said(gradAt(ix, st, e.from))]) };
   }
-  const node = N(n), ins = ix.ins[n].map((i) => [t.edges[i], i]), last = f.part === f.of && !ix.backward && p(t.nodes.length === 1 ? "This value was not computed from anything." : "Backward has not run, so there are no gradients.");
+  const node = N(n), ins = ix.ins[n].map((i) => [t.edges[i], i]), last = t.nodes.length === 1 ? p("This value was not computed from anything.") : f.part === f.of && !ix.backward && p("Backward has not run, so there are no gradients.");
   if (st.ahead) {
     if (isLeaf(node)) return { title: `${L(n)} is ${node.op === "input" ? "an" : "a"} ${node.op}`, say: [p(node.value ? "Its value is " : "Its type is ", b(isScalar(node.value) ? text(node.value.v) : typeOf(node), "v"), ". Nothing has to be computed before it."), last], sums: [] };
     const plain = isScalar(node.value) && ins.every(([e]) => isScalar(N(e.from).value)), kept = ins.filter(([e]) => e.local);
@@ -40,28 +41,29 @@ const plus = (v) => (num(v) < 0 ? " − " : " + ") + text(Math.abs(num(v)));
 /** Contributions to one node as arms of a river that join: width is size, negative ones hatched and below the line. */
 export function confluence(ix, st, n) {
   const { t } = ix, node = t.nodes[n], now = gradAt(ix, st, n);
-  let arms = ix.awaited[n].map((i) => { const e = t.edges[i], c = e.contribution, s = size(c), v = isScalar(c) ? num(c.v) : s; return { i, e, v, s: Number.isFinite(s) ? s : 0, minus: v < 0, on: st.arrived.has(i), name: `through ${fit(ix.label[e.to], 11)}` }; });
+  let arms = ix.awaited[n].map((i) => { const e = t.edges[i], c = e.contribution, s = size(c), v = isScalar(c) ? num(c.v) : s; return { i, e, v, s: Number.isFinite(s) ? s : 0, minus: v < 0, on: st.arrived.has(i), name: `through ${fit(ix.label[e.to], 12)}` }; });
   if (!arms.length) return p(n === t.root && ix.backward ? `This is where backward starts: its gradient is the seed, ${said(t.seed ?? { v: 1 })}.` : ix.backward ? "∅ none: no contribution is sent to it." : "Backward has not run.");
   if (arms.length > ARMS) {
     const big = new Set([...arms].sort((a, c) => c.s - a.s).slice(0, ARMS - 1)), rest = arms.filter((a) => !big.has(a)), v = rest.reduce((s, a) => s + a.v, 0);
     arms = [...big, { v, s: Math.abs(v) || 0, minus: v < 0, on: rest.every((a) => a.on), name: `${rest.length} more` }];
   }
-  arms.sort((a, c) => a.minus - c.minus || (a.i ?? Infinity) - (c.i ?? Infinity) && ix.awaited[n].indexOf(a.i) - ix.awaited[n].indexOf(c.i));
-  const H = Math.max(176, 100 + 34 * (arms.length - 1)), scale = 84 / (arms.reduce((s, a) => s + a.s, 0) || 1), high = (minus) => arms.reduce((s, a) => s + (a.minus === minus ? Math.max(2, a.s * scale) : 0), 0), up = high(false), all = up + high(true), zero = (H - all) / 2 + up, full = arms.every((a) => a.on);
-  const out = [], middle = zero - up + all / 2;
-  let y0 = arms.length > 1 ? 8 : (H - all) / 2, y1 = zero - up;
+  const turn = (a) => (a.e ? ix.awaited[n].indexOf(a.i) : Infinity), slot = (a) => Math.max(34, a.h), scale = 84 / (arms.reduce((s, a) => s + a.s, 0) || 1);
+  arms.sort((a, c) => a.minus - c.minus || turn(a) - turn(c)).forEach((a) => { a.h = Math.max(2, a.s * scale); });
+  const high = (minus) => arms.reduce((s, a) => s + (a.minus === minus ? a.h : 0), 0), up = high(false), all = up + high(true), free = arms.length > 1 ? Math.max(6, (160 - arms.reduce((s, a) => s + slot(a), 0)) / (arms.length - 1)) : 0, H = Math.max(176, arms.reduce((s, a) => s + slot(a) + free, 16 - free)), zero = (H - all) / 2 + up, full = arms.every((a) => a.on), middle = zero - up + all / 2, out = [];
+  let y = arms.length > 1 ? 8 : (H - slot(arms[0])) / 2, y1 = zero - up;
   for (const a of arms) {
-    const h = Math.max(2, a.s * scale), d = `M122 ${y0}C186 ${y0} 186 ${y1} 250 ${y1}v${h}C186 ${y1 + h} 186 ${y0 + h} 122 ${y0 + h}z`, c = y0 + h / 2, { e } = a, g = e && gradAt(ix, st, e.to);
-    const how = e && isScalar(e.contribution) && e.local && "v" in e.local ? `${isScalar(g) ? text(g.v, 3) : "?"} × ${st.known.has(e.to) ? text(e.local.v, 3) : "?"}${a.on ? ` = ${sent(e, 3)}` : ""}` : !a.on ? "?" : e ? said(e.contribution, 3) : text(a.v, 3);
-    out.push(el("path", { d, class: a.on ? "arm on" : "arm" }), a.minus && a.on && el("path.minus", { d }), el("text.arm-to.end", { x: 112, y: c - 3 }, a.name), el("text", { x: 112, y: c + 14, class: a.on ? "arm-n end on" : "arm-n end" }, how));
-    y0 += h + (arms.length > 1 ? (H - 16 - all) / (arms.length - 1) : 0); y1 += h;
+    const c = y + slot(a) / 2, y0 = c - a.h / 2, { e } = a, d = `M146 ${y0}C194 ${y0} 194 ${y1} 242 ${y1}v${a.h}C194 ${y1 + a.h} 194 ${y0 + a.h} 146 ${y0 + a.h}z`, g = e && gradAt(ix, st, e.to);
+    let how = e && isScalar(e.contribution) && e.local && "v" in e.local ? `${isScalar(g) ? text(g.v, 3) : "?"} × ${st.known.has(e.to) ? text(e.local.v, 3) : "?"}${a.on ? ` = ${sent(e, 3)}` : ""}` : !a.on ? "?" : e ? said(e.contribution, 3) : text(a.v, 3);
+    if (how.length > 17 && a.on) how = "= " + sent(e, 3);
+    out.push(el("path", { d, class: a.on ? "arm on" : "arm" }), a.minus && a.on && el("path.minus", { d }), el("text.arm-to.end", { x: 138, y: c - 3 }, a.name), el("text", { x: 138, y: c + 14, class: a.on ? "arm-n end on" : "arm-n end" }, how));
+    y += slot(a) + free; y1 += a.h;
   }
   if (up && all > up && isScalar(node.grad)) {
     const net = num(node.grad.v) * scale;
-    out.push(el("path.zero", { d: `M116 ${zero}H262` }), full && el("rect.net", { x: 250, y: Math.min(zero, zero - net), width: 12, height: Math.abs(net) }));
+    out.push(el("path.zero", { d: `M142 ${zero}H256` }), full && el("rect.net", { x: 242, y: Math.min(zero, zero - net), width: 10, height: Math.abs(net) }));
   }
-  const s = now ? said(now) : "·";
-  out.push(el("text", { x: 266, y: middle + 9, class: `river-sum${now ? " on" : ""}${s.length > 4 ? " small" : ""}${isWrong(node) && full ? " wrong" : ""}` }, s), now && !full && el("text.arm-to", { x: 267, y: middle + 27 }, "so far"));
+  const s = !now ? "·" : isScalar(now) ? short(now.v, 8) : said(now, 3);
+  out.push(el("text", { x: 258, y: middle + 8, class: `river-sum${now ? (isBad(now) ? " bad" : " on") : ""}${isWrong(node) && full ? " wrong" : ""}`, "font-size": s.length < 5 ? 27 : s.length < 6 ? 22 : s.length < 8 ? 16 : 14 }, s), now && !full && el("text.arm-to", { x: 259, y: middle + 26 }, "so far"));
   return el("svg.river", { viewBox: `0 0 328 ${H}`, role: "img", "aria-label": `${arms.map((a) => `${text(a.v)} ${a.name}`).join(", ")}; together ${said(node.grad)}` }, out);
 }
 
@@ -73,8 +75,9 @@ function under(ix, st, n) {
   return p(cs.length < 6 && el("span.mono", cs.reduce((s, c, k) => s + (k ? plus(c.v) : text(c.v)), "") + ` = ${text(node.grad.v)}. `), `Added, not assigned: assigning would leave ${text(cs.at(-1).v)}.`);
 }
 
+const brief = (list) => (list.length > 9 ? [...list.slice(0, 4), `… ${list.length - 7} …`, ...list.slice(-3)] : list);
 /** The product of the local derivatives along every path, where there are few. */
-export const pathTable = (ix, ways) => ways.length > 0 && el("table.sums.paths", el("caption.sr", "Product of the local derivatives along every path"), ways.map((w) => el("tr", el("th", { scope: "row" }, w.nodes.map((m) => ix.label[m]).join(" → ")), w.factors && el("td", w.factors.join(" × ") + " = ", b(text(w.product), "g")))));
+export const pathTable = (ix, ways) => ways.some((w) => w.factors) && el("table.sums.paths", el("caption.sr", "Product of the local derivatives along every path"), ways.map((w) => el("tr", el("th", { scope: "row" }, brief(w.nodes.map((m) => ix.label[m])).join(" → ")), w.factors && el("td", brief(w.factors).join(" × ") + " = ", b(text(w.product), "g")))));
 
 /** The lines around the one that wrote a node. */
 export function source(ix, n) {

@@ -3,7 +3,7 @@ import { text, short, fit, columns, facts, size, isScalar, isLeaf, gradAt, typeO
 import { place, NODE_W, PAD } from "./layout.js";
 
 const GLYPH = { multiply: "×", add: "+", subtract: "−", divide: "÷", matmul: "·" };
-const SPLIT = 84, EDGE = 24, HEADROOM = 42, LEAST = 0.85, MOST = 1.3, CROWD = 300, calm = matchMedia("(prefers-reduced-motion: reduce)");
+const SPLIT = 84, EDGE = 24, HEADROOM = 42, LEAST = 0.85, MOST = 1.5, CROWD = 300, calm = matchMedia("(prefers-reduced-motion: reduce)");
 const T = (x, y, cls, s) => el("text", { x, y, class: cls }, s);
 const R = (x, y, width, height, cls, rx = 0, more) => el("rect", { x, y, width: Math.max(0, width), height, class: cls, rx, ...more });
 
@@ -12,10 +12,12 @@ export function strip(f, x, y, c, w = 60, h = 24) {
   const out = [], cut = (k, n, room) => Math.floor((room * k) / n);
   if (f.grid.length && !f.bins.length) {
     const rows = Math.max(1, Math.floor(f.grid.length / Math.max(1, f.cols))), top = f.grid.reduce((m, v) => (Number.isFinite(v) ? Math.max(m, Math.abs(v)) : m), 0);
+    const tones = new Map();
     f.grid.forEach((v, k) => {
-      const r = Math.floor(k / f.cols), q = k % f.cols, a = cut(q, f.cols, w), b = cut(r, rows, h), fine = Number.isFinite(v);
-      out.push(R(x + a, y + b, cut(q + 1, f.cols, w) - a, cut(r + 1, rows, h) - b, fine ? (v < 0 ? "f-mute" : "f-" + c) : "f-bad", 0, { opacity: fine ? (0.08 + (top ? Math.floor((100 * Math.abs(v)) / top) : 0) * 0.0092).toFixed(2) : 1 }));
+      const r = Math.floor(k / f.cols), q = k % f.cols, a = cut(q, f.cols, w), b = cut(r, rows, h), wide = cut(q + 1, f.cols, w) - a, tone = Number.isFinite(v) ? `f-${v < 0 ? "mute" : c} o${top ? Math.floor((9 * Math.abs(v)) / top) : 0}` : "f-bad";
+      tones.set(tone, (tones.get(tone) ?? "") + `M${x + a} ${y + b}h${wide}v${cut(r + 1, rows, h) - b}h${-wide}z`);
     });
+    for (const [tone, d] of tones) out.push(el("path", { d, class: tone, opacity: tone.includes(" o") ? (1 + +tone.at(-1)) / 10 : 1 }));
   } else if (f.bins.length) {
     const top = Math.max(...f.bins), n = f.bins.length;
     f.bins.forEach((many, k) => {
@@ -49,7 +51,7 @@ function card(ix, st, n) {
   else out.push(T(24, cy + 5, "glyph mid t16", GLYPH[node.op] ?? "ƒ"));
   if (many) out.push(T(154, 26, "t13 num g end", many));
   else arms.forEach((_, k) => out.push(el("circle", { cx: 150 - (arms.length - 1 - k) * 14, cy: 21, r: 4.5, class: k < got ? "pip full" : "pip" })));
-  const room = NODE_W - 52 - (many ? many.length * 8 + 8 : arms.length * 14), name = ix.label[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, Math.floor(room / em)), y = tensor ? 20 : 26;
+  const room = NODE_W - 58 - (many ? many.length * 8 + 8 : arms.length * 14), name = ix.label[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, Math.floor(room / em)), y = tensor ? 20 : 26;
   const left = Math.floor((room - columns(shown) * em - 7) / 8), what = isLeaf(node) ? node.op : "= " + formula(ix, n);
   out.push(T(44, y, `name ${em === 10 ? "t16" : "t13"}`, shown));
   if (columns(what) <= left || (!isLeaf(node) && left >= 5)) out.push(T(51 + columns(shown) * em, y, "t13 mute", fit(what, left)));
@@ -81,7 +83,7 @@ function chip(ix, st, line) {
   const i = line.edges[0], e = ix.t.edges[i];
   if (!line.chip || !st.known.has(e.to) || !e.local) return null;
   const lead = st.ahead && st.frame.nodes.includes(e.to), done = st.arrived.has(i), now = done && st.back && st.arrived.get(i) === st.at, CH = 8.2;
-  let a = rule(e, 10), b = done ? sent(e) : "", parts;
+  let a = rule(e, done ? 9 : 14), b = done ? sent(e) : "", parts;
   if (now) {
     const up = gradAt(ix, st, e.to);
     if (isScalar(up) && "v" in e.local) {
@@ -91,30 +93,30 @@ function chip(ix, st, line) {
     const long = (a + b).length > 15, w = (long ? Math.max(a.length, b.length) : (a + b).length) * CH + 22, h = long ? 42 : 26;
     parts = [R(-w / 2, -h / 2, w, h, "chip-box", 13), long ? [T(0, -4, "chip mid", a.trim()), T(0, 14, "chip mid g", b)] : el("text", { y: 5, class: "chip mid" }, a, el("tspan.g", b))];
   } else if (done) {
-    if ((a + b).length > 10) { a = rule(e, 5); b = sent(e, 3); }
-    const w = (a + b).length * CH + 42, r = b.length * CH + 20;
-    parts = [R(-w / 2, -13, w, 26, "chip-box", 13), R(w / 2 - r, -12, r - 1, 24, "chip-part", 12), T(-r / 2 + 2, 5, "chip mid", a), T(w / 2 - r / 2, 5, "chip mid g", b)];
+    for (const digits of [3, 2]) if ((a + b).length > 11 && "v" in e.local) { a = rule(e, 9, digits); b = sent(e, digits); }
+    const w = (a + b).length * CH + 36, r = b.length * CH + 18;
+    parts = a === "∂" ? [R(-r / 2, -13, r, 26, "chip-box tint", 13), T(0, 5, "chip mid g", b)] : [R(-w / 2, -13, w, 26, "chip-box", 13), R(w / 2 - r, -12, r - 1, 24, "chip-part", 12), T(-r / 2 + 2, 5, "chip mid", a), T(w / 2 - r / 2, 5, "chip mid g", b)];
   } else {
     const w = Math.max(30, a.length * CH + 20);
     parts = [R(-w / 2, -13, w, 26, "chip-box", 13), T(0, 5, "chip mid", a)];
   }
-  return el(now ? "g.chips.now.back" : lead ? "g.chips.now" : "g.chips", { transform: `translate(${line.chip})` }, parts);
+  return el(now ? "g.chips.now.back" : lead ? "g.chips.now" : "g.chips", { transform: `translate(${line.chip})` }, parts, e.local.text && el("title", clean(e.local.text)));
 }
 
 /** Draws the graph into host, only what is in sight, and returns what the page needs of it. */
 export function scene(host, layout, { pick, toggle }) {
   let ix, st, picked, pos, down, opened, fitted, scale, free = 1, stamp = 0, all, live = new Map();
   const [back, rooms, lines, cards, chips, top] = [..."123456"].map(() => el("g")), wind = el("path"), windText = el("text");
-  const tip = (id) => el("marker", { id, viewBox: "0 0 10 10", refX: id === "tip-g" ? 1 : 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, el("path." + id, { d: id === "tip-g" ? "M10 0L0 5L10 10z" : "M0 0L10 5L0 10z" }));
-  const hatch = el("pattern", { id: "hatch", width: 8, height: 8, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, el("path", { d: "M0 0V8", stroke: "currentColor", "stroke-width": 2 }));
-  const svg = el("svg", { role: "group" }, el("defs", hatch, ["tip", "tip-off", "tip-v", "tip-g"].map(tip)), wind, windText, back, rooms, lines, cards, chips, top), box = el("div.view", svg);
+  const isEnd = (it) => typeof it === "number" || (it[0] === "s" && !opened.has(+it.slice(1))), tip = (id) => el("marker", { id, viewBox: "0 0 10 10", refX: id === "tip-g" ? 1 : 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, el("path." + id, { d: id === "tip-g" ? "M10 0L0 5L10 10z" : "M0 0L10 5L0 10z" }));
+  const hatch = (c) => el("pattern", { id: "hatch-" + c, width: 8, height: 8, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, el("path", { d: "M0 0V8", stroke: `var(--${c})`, "stroke-width": 2 }));
+  const svg = el("svg", { role: "group" }, el("defs", ["g", "bad"].map(hatch), ["tip", "tip-off", "tip-v", "tip-g"].map(tip)), wind, windText, back, rooms, lines, cards, chips, top), box = el("div.view", svg);
   fill(host, box);
   box.addEventListener("scroll", () => st && see(), { passive: true });
 
   function lineParts(line) {
     const { edges } = ix.t, here = line.edges.some((i) => st.known.has(edges[i].to)), done = line.edges.filter((i) => st.arrived.has(i)), lead = st.ahead && line.edges.some((i) => st.frame.nodes.includes(edges[i].to));
     const total = done.reduce((s, i) => s + size(edges[i].contribution), 0), bad = !Number.isFinite(total), now = st.back && done.some((i) => st.arrived.get(i) === st.at), width = (2.5 + 9.5 * Math.sqrt(bad ? 1 : Math.min(1, ix.top && total / ix.top))).toFixed(1);
-    return [done.length > 0 && total !== 0 && el("path", { d: line.d, class: `flow${now ? " now" : ""}${bad ? " broken" : ""}`, "stroke-width": width }), el("path", { d: line.d, class: `edge ${done.length ? (total ? "back" : "back nil") : lead ? "lead" : here ? "on" : ""}`, [done.length ? "marker-start" : "marker-end"]: done.length ? "url(#tip-g)" : String(line.b).startsWith("out") ? null : `url(#tip${lead ? "-v" : here ? "" : "-off"})` }),
+    return [done.length > 0 && total !== 0 && el("path", { d: line.d, class: `flow${now ? " now" : ""}${bad ? " broken" : ""}`, "stroke-width": width }), el("path", { d: line.d, class: `edge ${done.length ? (total ? "back" : "back nil") : lead ? "lead" : here ? "on" : ""}`, [done.length ? "marker-start" : "marker-end"]: isEnd(done.length ? line.a : line.b) && `url(#tip${done.length ? "-g" : lead ? "-v" : here ? "" : "-off"})` }),
       line.edges.length > 1 && el("title", `${line.edges.length} edges`)];
   }
   function group(s, w, h) {
@@ -207,9 +209,10 @@ export function scene(host, layout, { pick, toggle }) {
     fill(back, el("rect.halo", { x: x - 7, y: y - 7, width: w + 14, height: h + 14, rx: 20 }));
     fill(windText, fwd ? "forward: values, in topological order" : "backward: gradients, in reverse order");
     for (const [k, v] of Object.entries({ class: `wind-text ${fwd ? "v" : "g"}${fwd || down ? "" : " end"}`, x: fwd || down ? 0 : wide, y: -34 })) windText.setAttribute(k, v);
+    if (pos.boxes.size < 2) fill(windText);
     const room = windText.getComputedTextLength() + 14;
     wind.setAttribute("class", fwd ? "wind v" : "wind g");
-    wind.setAttribute("d", down ? `M${room} ${fwd ? "-48v18m-5 -6l5 6l5 -6" : "-30v-18m-5 6l5 -6l5 6"}` : fwd ? `M${room} -38H${wide}m-7 -5l7 5l-7 5` : `M${wide - room} -38H0m7 -5l-7 5l7 5`);
+    wind.setAttribute("d", pos.boxes.size < 2 ? "" : down ? `M${room} ${fwd ? "-48v18m-5 -6l5 6l5 -6" : "-30v-18m-5 6l5 -6l5 6"}` : fwd ? `M${room} -38H${wide}m-7 -5l7 5l-7 5` : `M${wide - room} -38H0m7 -5l-7 5l7 5`);
     see();
   }
   /** Brings an item into sight, calmly. */

@@ -2,14 +2,15 @@
 
 export const num = (v) => (typeof v === "string" ? { nan: NaN, inf: Infinity, "-inf": -Infinity }[v] ?? Number(v) : Number(v));
 
-/** Four significant digits; integers below a million as they are; a true minus sign. */
+/** Four significant digits and no fewer than a whole number has; a true minus sign. */
 export function text(value, digits = 4) {
   if (typeof value === "boolean") return String(value);
   const v = num(value);
   if (Number.isNaN(v)) return "NaN";
   if (!Number.isFinite(v)) return v > 0 ? "∞" : "−∞";
   if (Number.isInteger(v) && Math.abs(v) < 1e6) return String(v || 0).replace("-", "−");
-  const [m, e] = v.toExponential(digits - 1).split("e");
+  let [m, e] = v.toExponential(digits - 1).split("e");
+  if (e >= digits && e < 6) [m, e] = v.toExponential(+e).split("e");
   return (e >= -4 && e < 6 ? String(Number(`${m}e${e}`)) : power(v, digits)).replaceAll("-", "−");
 }
 function power(v, digits) {
@@ -165,12 +166,12 @@ export function formula(ix, n, show = (m) => ix.label[m]) {
   if (!node.formula) return `${node.op}(${[...ends.values()].map(show).join(", ")})`;
   return clean(node.formula).replace(/\{(\d+)\}/g, (_, i) => (ends.has(+i) ? show(ends.get(+i)) : "·"));
 }
-/** What a chip says of a local derivative: its number or its rule; Σ where axes are summed. */
-export function rule(e, room) {
+/** What a chip says of a local derivative: its number or its rule; Σ where axes are summed; ∂ for what is too long. */
+export function rule(e, room, digits) {
   if (!e.local) return null;
-  if ("v" in e.local) return text(e.local.v, text(e.local.v).length <= room ? 4 : 3);
-  const sign = e.local.summed?.length ? "Σ " : "";
-  return sign + fit(clean(e.local.text || "ct · ∂"), room - sign.length);
+  if ("v" in e.local) return text(e.local.v, digits);
+  const sign = e.local.summed?.length ? "Σ " : "", said = clean(e.local.text || "∂");
+  return sign + (columns(said) + sign.length <= room ? said : "∂");
 }
 /** What a chip says of a contribution: a number, or how much the upstream was stretched. */
 export function sent(e, digits) {
