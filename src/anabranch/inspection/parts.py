@@ -104,6 +104,7 @@ class Node:
     value: Summary | None = None
     grad: Summary | None = None
     held: Summary | None = None
+    kept_for: list[int] | None = None
     outputs: list[Output] | None = None
     origin: Origin | None = None
     was: list[int] | None = None

@@ -11,7 +11,8 @@ sent nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any
@@ -75,6 +76,18 @@ class Trace:
             out[edge.from_].append(edge)
         return into, out
 
+    def kept(self) -> list[Node]:
+        """The values that stay until backward has passed; `kept_for` says for which rules."""
+        return [node for node in self.nodes if node.kept_for]
+
+    def number(self, edge: Edge) -> int:
+        """The place of an edge in `edges`."""
+        return self._numbers[edge.to, edge.slot]
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, int], int]:
+        return {(edge.to, edge.slot): i for i, edge in enumerate(self.edges)}
+
     @cached_property
     def _turns(self) -> dict[int, int]:
         return {number: turn for turn, number in enumerate(self.order.backward)}
@@ -84,6 +97,16 @@ class Trace:
         turn = self._turns
         sent = [e for e in self.readers(node) if e.contribution is not None and e.to in turn]
         return sorted(sent, key=lambda edge: (turn[edge.to], edge.slot))
+
+    def label(self, number: int) -> str:
+        """A node's name, with its number where several nodes have it; `#3` without a name."""
+        node = self.nodes[number]
+        shared = node.name is not None and self._names[node.name] > 1
+        return f"{node.name} #{number}" if shared else node.label
+
+    @cached_property
+    def _names(self) -> Counter[str | None]:
+        return Counter(node.name for node in self.nodes)
 
     def find(self, name: str) -> list[Node]:
         """The nodes of this name, or the one that `#3` or `3` numbers."""
@@ -106,6 +129,11 @@ class Trace:
         for edge in self.inputs(node.id):
             text = text.replace(f"{{{edge.slot}}}", self.nodes[edge.from_].label)
         return text
+
+    def to_dict(self, *, seconds: bool = False) -> dict[str, Any]:
+        """The trace as plain data after the schema, with numbers as JSON can carry them."""
+        members = {key: _plain(value, seconds) for key, value in _members(self)}
+        return {"format": FORMAT, "version": VERSION, **members}
 
     def to_json(self, *, seconds: bool = False) -> str:
         """The trace as text, one node or edge a line.
@@ -178,9 +206,3 @@ def number(value: float) -> Any:
     if value == 0:
         return value if str(value).startswith("-") else 0
     return int(value) if value.is_integer() and abs(value) <= _EXACT else value
-
-
-def labels(trace: Trace, numbers: Iterable[int]) -> str:
-    """The labels of these nodes, with commas and an "and"."""
-    names = [trace.nodes[i].label for i in numbers]
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
