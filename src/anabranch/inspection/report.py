@@ -8,12 +8,13 @@ from pathlib import Path
 from anabranch.core.entry import boundary
 from anabranch.inspection.build import Builder
 from anabranch.inspection.explanation import Explanation, explained
+from anabranch.inspection.pictures import Pictures
 from anabranch.inspection.reader import read
 from anabranch.inspection.record import Record
 from anabranch.inspection.trace import Trace
 
 
-class Report:
+class Report(Pictures):
     """A recorded run and what there is to see in it; made by `ab.inspect`.
 
     Attributes:
