@@ -10,7 +10,7 @@ export function el(what, attrs, ...kids) {
 }
 /** Attributes, and handlers whose names begin with "on". */
 export function set(n, attrs) {
-  for (const [k, v] of Object.entries(attrs)) if (k.startsWith("on")) n[k] = v; else if (v !== false && v != null) n.setAttribute(k, v === true ? "" : v);
+  for (const [k, v] of Object.entries(attrs)) if (k.startsWith("on")) n.addEventListener(k.slice(2), v); else if (v !== false && v != null) n.setAttribute(k, v === true ? "" : v);
   return n;
 }
 /** Children without the empty ones. */
