@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,17 @@ from anabranch.core.text import attr_text
 from anabranch.diff.rules import partial_value, pulled_back
 from anabranch.inspection import formula, parts
 from anabranch.inspection.finding import Search
-from anabranch.inspection.naming import Sources, assigned_name, operand_name
+from anabranch.inspection.naming import assigned_name, operand_name
 from anabranch.inspection.notes import notes
 from anabranch.inspection.record import Entry, Record
 from anabranch.inspection.scopes import Scopes
-from anabranch.inspection.summary import counts, norm, summary
+from anabranch.inspection.summary import SMALL, counts, norm, summary
 from anabranch.inspection.trace import Trace
 from anabranch.inspection.why import gradient_findings
 from anabranch.ops.select import absorb
 
 _AROUND = 3  # lines of source kept around a used one
-_MANY = 2_000  # nodes up to which every large value gets its pictures
+_MANY = 2_000  # nodes up to which every value gets its elements and pictures
 
 
 class Builder:
@@ -38,7 +39,6 @@ class Builder:
         self.record = record
         self.entries = record.entries
         self.detail = detail
-        self.sources = Sources()
         self.readers: list[list[tuple[int, int]]] = [[] for _ in self.entries]
         for number, entry in enumerate(self.entries):
             for slot, one in enumerate(entry.inputs):
@@ -85,10 +85,10 @@ class Builder:
             return entry.name
         node = entry.node
         readers = [self.entries[i].node for i, _ in self.readers[number]]
-        name = assigned_name(self.sources, node, readers) or entry.variable
+        name = assigned_name(node, readers) or entry.variable
         if name is None and entry.is_leaf:
             for reader, slot in self.readers[number]:
-                name = operand_name(self.sources, self.entries[reader].node, slot)
+                name = operand_name(self.entries[reader].node, slot)
                 if name is not None:
                     break
         return name
@@ -97,7 +97,7 @@ class Builder:
         """What to call a node that may stand outside the record."""
         number = self.numbers.get(id(node))
         known = node.name if number is None else self.names[number]
-        return known or assigned_name(self.sources, node, ()) or node.op.name
+        return known or assigned_name(node, ()) or node.op.name
 
     def _title(self, root: int) -> str:
         leaves = {i for i, entry in enumerate(self.entries) if entry.is_leaf or entry.port}
@@ -172,8 +172,8 @@ class Builder:
     def _summary(self, value: Any, pictured: bool = False) -> parts.Summary | None:
         if value is None or self.detail == "shape":
             return None
-        pictures = pictured or len(self.entries) <= _MANY
-        return summary(value, detail=self.detail, pictures=pictures)
+        whole = pictured or len(self.entries) <= _MANY
+        return summary(value, detail=self.detail if whole else "summary")
 
     # Edges
 
@@ -193,8 +193,11 @@ class Builder:
         return found
 
     def _sent(self, sent: Any) -> parts.Summary:
-        small = self._summary(sent)
-        return small if small is not None and small.v is not None else counts(sent)
+        if np.size(sent) <= SMALL:
+            short = self._summary(sent)
+            if short is not None and short.v is not None:
+                return short
+        return counts(sent)
 
     def _derive(self, made: parts.Edge, entry: Entry, slot: int, sent: Any) -> None:
         """Add the local derivative of an edge, its rule, and what became of it."""
@@ -314,8 +317,11 @@ class _Files:
 
 def _readable(node: GraphNode) -> SourcePlace | None:
     """Where a node was written, if that line can be read."""
-    place = None if node.raw_source is None else place_of(node.raw_source)
+    place = None if node.raw_source is None else _place(node.raw_source)
     return place if place is not None and linecache.getline(place.file, place.line) else None
+
+
+_place = lru_cache(maxsize=4096)(place_of)
 
 
 def _runs(lines: list[int], end: int) -> list[tuple[int, int]]:
