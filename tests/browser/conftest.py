@@ -3,6 +3,7 @@
 Without a browser these tests are skipped; `ANABRANCH_BROWSER=required` makes that a failure.
 """
 
+import itertools
 import os
 import shutil
 from pathlib import Path
@@ -13,10 +14,10 @@ import pytest
 import anabranch as ab
 from anabranch.inspection import to_html
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
 REQUIRED = os.environ.get("ANABRANCH_BROWSER") == "required"
 
 
@@ -39,7 +40,9 @@ def chromium():
         from playwright.sync_api import sync_playwright  # noqa: PLC0415  # an extra
     except ImportError:
         absent("playwright")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+    path = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+    )
     if not path:
         absent("Chromium")
     with sync_playwright() as running:
@@ -65,7 +68,9 @@ class Opened:
         self.page.on("dialog", lambda dialog: self.said.append(f"dialog {dialog.message}"))
         self.page.goto(file.as_uri() + (f"#{hash_}" if hash_ else ""))
         if options.get("java_script_enabled", True):
-            self.page.wait_for_function("document.querySelector('#panel > *, main > .empty, iframe')")
+            self.page.wait_for_function(
+                "document.querySelector('#panel > *, main > .empty, iframe')"
+            )
 
     def text(self, selector):
         return self.page.locator(selector).inner_text()
@@ -120,7 +125,7 @@ def perceptron():
     rng = np.random.default_rng(0)
     x, t = rng.normal(size=(32, 2)), rng.normal(size=(32, 1))
     sizes, h = [2, 16, 16, 1], ab.tensor(x, name="x")
-    for k, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False), 1):
+    for k, (a, b) in enumerate(itertools.pairwise(sizes), 1):
         w = ab.tensor(rng.normal(size=(a, b)), requires_grad=True, name=f"layer{k}.W")
         c = ab.tensor(np.zeros(b), requires_grad=True, name=f"layer{k}.b")
         h = h @ w + c
@@ -154,8 +159,17 @@ def signs():
 def chain(n):
     """A chain of n nodes as plain data."""
     nodes = [
-        {"id": i, "op": "negative" if i else "input", "name": f"n{i}", "scope": 0, "shape": [],
-         "dtype": "float64", "formula": "-{0}" if i else "", "value": {"v": 1}, "grad": {"v": 1}}
+        {
+            "id": i,
+            "op": "negative" if i else "input",
+            "name": f"n{i}",
+            "scope": 0,
+            "shape": [],
+            "dtype": "float64",
+            "formula": "-{0}" if i else "",
+            "value": {"v": 1},
+            "grad": {"v": 1},
+        }
         for i in range(n)
     ]
     edges = [
@@ -163,14 +177,22 @@ def chain(n):
         for i in range(n - 1)
     ]
     return {
-        "format": "anabranch-trace", "version": 1, "title": f"a chain of {n}", "root": n - 1,
-        "seed": {"v": 1}, "nodes": nodes, "edges": edges,
+        "format": "anabranch-trace",
+        "version": 1,
+        "title": f"a chain of {n}",
+        "root": n - 1,
+        "seed": {"v": 1},
+        "nodes": nodes,
+        "edges": edges,
         "order": {"forward": list(range(n)), "backward": list(range(n - 1, 0, -1))},
     }
 
 
 GRAPHS = {
-    "story": story, "perceptron": perceptron, "overflow": overflow, "signs": signs,
+    "story": story,
+    "perceptron": perceptron,
+    "overflow": overflow,
+    "signs": signs,
 }
 
 

@@ -10,8 +10,12 @@ from anabranch.inspection.theme import TOKENS
 VIEWS = ("story", "table", "gradients", "why")
 # What is text, and what it may stand on.
 PAIRS = {
-    "ink": ("bg", "card", "soft", "v-tint", "g-tint"), "mute": ("bg", "card", "soft"),
-    "v": ("bg", "card"), "g": ("bg", "card", "g-tint"), "ok": ("bg", "card"), "bad": ("bg", "card"),
+    "ink": ("bg", "card", "soft", "v-tint", "g-tint"),
+    "mute": ("bg", "card", "soft"),
+    "v": ("bg", "card"),
+    "g": ("bg", "card", "g-tint"),
+    "ok": ("bg", "card"),
+    "bad": ("bg", "card"),
 }
 
 
@@ -35,9 +39,12 @@ def test_text_stands_out_from_its_ground(text, ground, side):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_takes_the_colours_of_the_tokens(show, graphs, theme):
     seen = show(graphs["story"], color_scheme=theme)
-    found = seen.page.evaluate("""names => names.map(name => { const d = document.createElement('i');
+    found = seen.page.evaluate(
+        """names => names.map(name => { const d = document.createElement('i');
         d.style.color = `var(--${name})`; document.body.append(d);
-        return getComputedStyle(d).color.match(/\\d+/g).slice(0, 3).map(Number); })""", list(TOKENS))
+        return getComputedStyle(d).color.match(/\\d+/g).slice(0, 3).map(Number); })""",
+        list(TOKENS),
+    )
     side = theme == "dark"
     want = [[int(pair[side][i : i + 2], 16) for i in (1, 3, 5)] for pair in TOKENS.values()]
     assert found == want
@@ -59,8 +66,12 @@ def axe():
 def test_axe_finds_no_violation(show, graphs, axe, graph, view, theme):
     for width in (390, 1360):
         seen = show(
-            graphs[graph], f"view={view}&frame=8", width=width, color_scheme=theme,
-            reduced_motion="reduce", bypass_csp=True,
+            graphs[graph],
+            f"view={view}&frame=8",
+            width=width,
+            color_scheme=theme,
+            reduced_motion="reduce",
+            bypass_csp=True,
         )
         seen.page.evaluate(axe)
         result = seen.page.evaluate("axe.run({ resultTypes: ['violations'] })")
@@ -88,10 +99,11 @@ def test_tab_goes_everywhere_shows_where_and_is_never_trapped(show, graphs, view
     places = []
     for _ in range(60):
         seen.press("Tab")
-        here = seen.page.evaluate("""() => { const e = document.activeElement, s = getComputedStyle(e);
-            const ring = e.querySelector && e.querySelector('.ring, .room');
-            return [e.id || e.className.baseVal || e.className || e.tagName, s.outlineStyle !== 'none'
-              || (ring && getComputedStyle(ring).stroke !== 'none')]; }""")
+        here = seen.page.evaluate("""() => {
+            const e = document.activeElement, ring = e.querySelector('.ring, .room');
+            const style = getComputedStyle;
+            return [e.id || e.className.baseVal || e.className || e.tagName,
+              style(e).outlineStyle !== 'none' || (ring && style(ring).stroke !== 'none')]; }""")
         if here[0] == "BODY":
             break
         places.append(here)

@@ -7,17 +7,33 @@ import pytest
 from anabranch.inspection import to_html
 
 HOSTILE = [
-    "</script><img src=x onerror=alert(1)>", "'\"><svg onload=alert(2)>", "${alert(3)}`",
-    "\u202eright to left\u202c", "מטריצה של משקלים", "x" * 300, "a\x00b\nc\ud800", "{0}{1}",
-    "--><!--", "__proto__",
+    "</script><img src=x onerror=alert(1)>",
+    "'\"><svg onload=alert(2)>",
+    "${alert(3)}`",
+    "\u202eright to left\u202c",
+    "מטריצה של משקלים",
+    "x" * 300,
+    "a\x00b\nc\ud800",
+    "{0}{1}",
+    "--><!--",
+    "__proto__",
 ]
 
 
 def hostile():
     nodes = [
-        {"id": i, "op": name if i % 2 else "input", "name": name, "scope": 0, "shape": [],
-         "dtype": name, "formula": name + " {0}" if i else "", "value": {"v": i}, "at": [0, 1],
-         "grad": {"v": 1}}
+        {
+            "id": i,
+            "op": name if i % 2 else "input",
+            "name": name,
+            "scope": 0,
+            "shape": [],
+            "dtype": name,
+            "formula": name + " {0}" if i else "",
+            "value": {"v": i},
+            "at": [0, 1],
+            "grad": {"v": 1},
+        }
         for i, name in enumerate(HOSTILE)
     ]
     edges = [
@@ -25,12 +41,27 @@ def hostile():
         for i in range(1, len(nodes))
     ]
     return {
-        "format": "anabranch-trace", "version": 1, "title": HOSTILE[0], "root": len(nodes) - 1,
-        "seed": {"v": 1}, "sources": [{"file": HOSTILE[0], "first": 1, "text": [HOSTILE[1]]}],
-        "nodes": nodes, "edges": edges,
-        "order": {"forward": list(range(len(nodes))), "backward": list(range(len(nodes) - 1, 0, -1))},
-        "findings": [{"kind": "first-nan", "node": 1, "about": 1, "text": HOSTILE[0],
-                      "proof": [{"label": HOSTILE[1], "v": "nan", "note": HOSTILE[2]}]}],
+        "format": "anabranch-trace",
+        "version": 1,
+        "title": HOSTILE[0],
+        "root": len(nodes) - 1,
+        "seed": {"v": 1},
+        "sources": [{"file": HOSTILE[0], "first": 1, "text": [HOSTILE[1]]}],
+        "nodes": nodes,
+        "edges": edges,
+        "order": {
+            "forward": list(range(len(nodes))),
+            "backward": list(range(len(nodes) - 1, 0, -1)),
+        },
+        "findings": [
+            {
+                "kind": "first-nan",
+                "node": 1,
+                "about": 1,
+                "text": HOSTILE[0],
+                "proof": [{"label": HOSTILE[1], "v": "nan", "note": HOSTILE[2]}],
+            }
+        ],
     }
 
 
@@ -41,8 +72,10 @@ def test_hostile_names_run_nothing(show, view):
     assert seen.quiet()
     # What the page draws itself has none of these; a name that became markup would.
     assert seen.page.locator("img, iframe, object, script:not([type])").count() == 0
-    assert seen.page.evaluate("[...document.querySelectorAll('*')].every(e => "
-                              "[...e.attributes].every(a => !a.name.startsWith('on')))")
+    assert seen.page.evaluate(
+        "[...document.querySelectorAll('*')].every(e => "
+        "[...e.attributes].every(a => !a.name.startsWith('on')))"
+    )
 
 
 def test_hostile_names_run_nothing_without_scripts(show):
@@ -63,10 +96,15 @@ def broken(kind, chain):
         return made
     made = chain(6)
     shape, value = {
-        "all NaN": ([], {"v": "nan"}), "infinite": ([3], {"v": ["inf", "-inf", "nan"]}),
-        "empty": ([0], {"n": 0}), "no rows": ([0, 4], {"v": []}), "huge": ([], {"v": 1.7e308}),
-        "no value": ([2, 2], None), "all zero": ([2, 2], {"v": [[0, 0], [0, 0]]}),
-        "summary": ([9, 9], {"n": 81, "nan": 81}), "big integer": ([], {"v": "12345678901234567890"}),
+        "all NaN": ([], {"v": "nan"}),
+        "infinite": ([3], {"v": ["inf", "-inf", "nan"]}),
+        "empty": ([0], {"n": 0}),
+        "no rows": ([0, 4], {"v": []}),
+        "huge": ([], {"v": 1.7e308}),
+        "no value": ([2, 2], None),
+        "all zero": ([2, 2], {"v": [[0, 0], [0, 0]]}),
+        "summary": ([9, 9], {"n": 81, "nan": 81}),
+        "big integer": ([], {"v": "12345678901234567890"}),
     }[kind]
     for node in made["nodes"]:
         node.update(shape=shape, value=value, grad=value)
@@ -78,8 +116,18 @@ def broken(kind, chain):
 
 
 KINDS = [
-    "long chain", "one node", "read 1,000 times", "all NaN", "infinite", "empty", "no rows", "huge",
-    "no value", "all zero", "summary", "big integer",
+    "long chain",
+    "one node",
+    "read 1,000 times",
+    "all NaN",
+    "infinite",
+    "empty",
+    "no rows",
+    "huge",
+    "no value",
+    "all zero",
+    "summary",
+    "big integer",
 ]
 
 
@@ -130,7 +178,8 @@ def test_cards_and_chips_do_not_overlap(show, graphs):
     overlaps = """() => { const boxes = [...document.querySelectorAll('.node .card, .chip-box')]
         .map(e => e.getBoundingClientRect()); let n = 0;
         boxes.forEach((a, i) => boxes.slice(i + 1).forEach(b => { if (a.left < b.right - 1 &&
-          b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) n++; })); return n; }"""
+          b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1) n++; }));
+        return n; }"""
     for width in (390, 1360):
         seen = show(graphs["story"], width=width, height=844)
         for _ in range(10):

@@ -14,8 +14,10 @@ def test_the_numbers_of_every_frame(show, graphs):
     seen = show(graphs["story"], width=1360)
     labels = seen.page.locator(".frame").evaluate_all("them => them.map(f => f.ariaLabel)")
     assert [label.partition(": ")[2] for label in labels] == [
-        *(f"forward {name}" for name in "xypsz"), "seed seed",
-        *(f"backward {name}" for name in "zsp"), "end result",
+        *(f"forward {name}" for name in "xypsz"),
+        "seed seed",
+        *(f"backward {name}" for name in "zsp"),
+        "end result",
     ]
     assert seen.node("z").startswith("z, multiply, not computed yet")
     seen.press(*["ArrowRight"] * 4)
@@ -26,8 +28,10 @@ def test_the_numbers_of_every_frame(show, graphs):
         seen.press("ArrowRight")
         told.append((gradient(seen.node("x")), gradient(seen.node("y"))))
     assert told == [
-        ("no gradient yet", "no gradient yet"), ("no gradient yet", "no gradient yet"),
-        ("gradient 16", "no gradient yet"), ("gradient 64", "gradient 32"),
+        ("no gradient yet", "no gradient yet"),
+        ("no gradient yet", "no gradient yet"),
+        ("gradient 16", "no gradient yet"),
+        ("gradient 64", "gradient 32"),
         ("gradient 64", "gradient 32"),
     ]
     assert seen.chips() == sorted(["1", "16", "1", "16", "2", "32", "3", "48", "8", "8", "8", "8"])
@@ -76,8 +80,15 @@ def test_the_whole_story_by_keys_alone(show, graphs):
         seen.press("ArrowRight")
         heads.append(seen.text("#panel h2"))
     assert heads == [
-        "x is an input", "y is an input", "p = x × y", "s = p + x", "z = s × s", "Start at z",
-        "z passes its gradient on", "s passes its gradient on", "p passes its gradient on",
+        "x is an input",
+        "y is an input",
+        "p = x × y",
+        "s = p + x",
+        "z = s × s",
+        "Start at z",
+        "z passes its gradient on",
+        "s passes its gradient on",
+        "p passes its gradient on",
         "All gradients are known",
     ]
     seen.press("ArrowRight")
@@ -93,7 +104,9 @@ def test_a_link_opens_a_frame(show, graphs):
     seen = show(graphs["story"], "view=story&frame=8&node=p&theme=dark")
     assert seen.text("#panel h2") == "p passes its gradient on"
     assert "How the gradient of p" in seen.text("#panel")
-    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 23, 28)"
+    assert (
+        seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(19, 23, 28)"
+    )
 
 
 def test_playing_goes_on_by_itself_and_stops_at_a_key(show, graphs):
@@ -142,7 +155,10 @@ def test_tensors_tell_the_same_story(show, graphs):
 
 def test_a_group_is_one_frame_until_it_is_opened(show, graphs):
     trace = graphs["chain"](100)
-    trace["scopes"] = [{"id": 0, "name": "", "parent": None}, {"id": 1, "name": "block", "parent": 0}]
+    trace["scopes"] = [
+        {"id": 0, "name": "", "parent": None},
+        {"id": 1, "name": "block", "parent": 0},
+    ]
     for node in trace["nodes"][20:80]:
         node["scope"] = 1
     seen = show(trace, "frame=20")

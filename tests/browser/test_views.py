@@ -10,10 +10,13 @@ def rows(seen):
 def test_the_table_is_the_equal_twin_of_the_picture(show, graphs):
     seen = show(graphs["story"], "view=table")
     table = rows(seen)
-    assert [row[1:6] for row in table][0] == ["x", "input", "f64", "2", "64"]
+    assert next(row[1:6] for row in table) == ["x", "input", "f64", "2", "64"]
     assert table[0][6] == "16 through s + 48 through p"
     assert [row[6] for row in table][1:] == [
-        "32 through p", "16 through s", "8 through z + 8 through z", "seed",
+        "32 through p",
+        "16 through s",
+        "8 through z + 8 through z",
+        "seed",
     ]
     assert [row[5] for row in table] == ["64", "32", "16", "16", "1"]
 
@@ -37,9 +40,14 @@ def test_the_table_sorts_searches_and_follows(show, graphs):
 @pytest.mark.parametrize(
     ("query", "names"),
     [
-        ("value:nan", ["p", "#4", "#5", "#6", "loss"]), ("value:inf", ["e", "#2", "#4"]),
-        ("#0", ["h"]), ("op:exp", ["e"]), ("shape:2x*", ["h", "e", "#2", "p", "#4"]),
-        ("op:ex* grad:none", []), ("order:<2", ["h", "e"]), ("nothing", []),
+        ("value:nan", ["p", "#4", "#5", "#6", "loss"]),
+        ("value:inf", ["e", "#2", "#4"]),
+        ("#0", ["h"]),
+        ("op:exp", ["e"]),
+        ("shape:2x*", ["h", "e", "#2", "p", "#4"]),
+        ("op:ex* grad:none", []),
+        ("order:<2", ["h", "e"]),
+        ("nothing", []),
     ],
 )
 def test_the_search_language(show, graphs, query, names):
@@ -84,7 +92,10 @@ def test_why_a_gradient_is_what_it_is(show, graphs):
     seen = show(graphs["story"], "node=x")
     seen.press("w")
     assert [line.split("\n")[0] for line in seen.page.locator(".stepcard").all_inner_texts()] == [
-        "z = s × s", "s = p + x", "p = x × y", "x input",
+        "z = s × s",
+        "s = p + x",
+        "p = x × y",
+        "x input",
     ]
     assert seen.page.locator(".hop").all_inner_texts() == ["× 8 = 8", "× 1 = 16", "× 3 = 48"]
     assert "3 × 1 × (8 + 8) = 48" in seen.text("#panel")

@@ -212,7 +212,7 @@ def _settle(room: Room, row: list[int], wants: list[int], firm: set[int]) -> lis
             last = pools.pop()
             pool = (last[0] + pool[0], last[1] + pool[1], last[2] + pool[2])
         pools.append(pool)
-    flat = [total // weight for total, weight, many in pools for _ in range(many)]
+    flat = [(2 * t + w) // (2 * w) for t, w, many in pools for _ in range(many)]
     return [spot + offset for spot, offset in zip(flat, offsets, strict=True)]
 
 

@@ -114,7 +114,8 @@ def strip(
         colour = "v" if state.frame.kind == "forward" else "g" if back else "ok"
         room = (w - 2 * MARGIN) // 9
         sheet.text(left + MARGIN, top + 22, fit(title, room), size=15, fill=colour, bold=True)
-        sheet.text(left + MARGIN, top + 46, fit(facts, room), size=14, fill="mute")
+        if facts:
+            sheet.text(left + MARGIN, top + 46, fit(facts, room), size=14, fill="mute")
         sheet.open(left - x, top + CAPTION - y)
         graph.draw(sheet, state)
         sheet.close()

@@ -1,14 +1,18 @@
 """Rows: layers, their order, lanes, ports, tags."""
 
+import itertools
+
 from anabranch.inspection.frames import Index
 from anabranch.inspection.rows import CROWD, LANES, layout, legs
 
 
 def test_the_worked_expression(story):
     assert layout(story)["0"] == {
-        "items": [0, 1, 2, 3, 4], "rows": [[0, 1], [5, 2], [3], [4]],
+        "items": [0, 1, 2, 3, 4],
+        "rows": [[0, 1], [5, 2], [3], [4]],
         "chains": [[0, 2], [1, 2], [2, 3], [0, 5, 3], [3, 4], [3, 4]],
-        "edges": [[0], [1], [2], [3], [4], [5]], "tags": {},
+        "edges": [[0], [1], [2], [3], [4], [5]],
+        "tags": {},
     }
 
 
@@ -19,7 +23,7 @@ def test_every_item_and_lane_stands_in_one_row_and_chains_go_row_by_row(random_g
             assert sorted(row) == list(range(sum(map(len, made["rows"]))))
             assert len(made["items"]) + sum(len(c) - 2 for c in made["chains"]) == len(row)
             for chain in made["chains"]:
-                steps = {row[b] - row[a] for a, b in zip(chain, chain[1:], strict=False)}
+                steps = {row[b] - row[a] for a, b in itertools.pairwise(chain)}
                 assert steps <= {1} or steps <= {-1}
 
 
@@ -40,7 +44,9 @@ def test_every_edge_has_its_way_through_the_scopes(random_graphs):
 
 def test_lines_never_go_up_in_a_graph_without_scopes(random_graphs):
     for trace, _, _ in random_graphs(100):
-        made = layout(trace | {"scopes": []} | {"nodes": [n | {"scope": 0} for n in trace["nodes"]]})
+        made = layout(
+            trace | {"scopes": []} | {"nodes": [n | {"scope": 0} for n in trace["nodes"]]}
+        )
         rows = {x: r for r, row in enumerate(made["0"]["rows"]) for x in row}
         assert all(rows[c[0]] < rows[c[-1]] for c in made["0"]["chains"])
 
@@ -75,8 +81,10 @@ def test_two_edges_between_cards_are_two_lines_and_into_a_box_one(story):
 
 def test_a_leaf_that_many_read_is_a_tag_in_a_crowd():
     n = CROWD + 2
-    star = {"nodes": [{"id": i, "shape": []} for i in range(n)],
-            "edges": [{"from": 0, "to": i, "slot": 0} for i in range(1, n)]}
+    star = {
+        "nodes": [{"id": i, "shape": []} for i in range(n)],
+        "edges": [{"from": 0, "to": i, "slot": 0} for i in range(1, n)],
+    }
     made = layout(star)["0"]
     assert made["chains"] == [] and made["tags"]["1"] == [0] and 0 in made["items"]
     star["nodes"].pop()

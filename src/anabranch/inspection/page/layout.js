@@ -86,7 +86,7 @@ function across(t, r) {
       pools.push(pool);
     });
     let j = 0;
-    for (const [sum, weight, many] of pools) for (let x = 0; x < many; x++, j++) if (!last || (row[j] < n && !firm(row[j]))) c[row[j]] = floor(sum / weight) + offs[k][j];
+    for (const [sum, weight, many] of pools) for (let x = 0; x < many; x++, j++) if (!last || (row[j] < n && !firm(row[j]))) c[row[j]] = floor((2 * sum + weight) / (2 * weight)) + offs[k][j];
   }
   let low = Infinity, high = -Infinity;
   c.forEach((v, i) => { low = min(low, v - (breadth(r, i) >> 1)); });
