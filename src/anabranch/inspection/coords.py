@@ -21,7 +21,7 @@ PAD, TITLE = 24, 34  # inside an open scope
 SIDE = 30  # of a card, where no line ends
 APART = 40  # two lines at a card
 PASSES = 7
-PULL, FIRM = 4, 256  # how much firmer than an item a lane stands, and what is to stay
+PULL, FIRM = 4, 1024  # how much firmer than an item a lane stands, and what is to stay
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ function across(t, r) {
     const last = turn === 7, k = turn % 2 && !last ? r.rows.length - 1 - l : l, row = r.rows[k], pools = [], groups = [...(turn % 2 ? [] : [(o) => streams.has(o), firm]), (o) => o < n, () => true];
     row.forEach((i, j) => {
       const stays = last && (i >= n || firm(i)), some = near[turn % 2][i], q = (i < n ? groups.map((g) => some.filter(([o]) => g(o))).find((s) => s.length) ?? [] : some).map(([o, shift]) => c[o] + shift).sort((a, b) => a - b);
-      const want = q.length && !stays ? (q[(q.length - 1) >> 1] + q[q.length >> 1]) >> 1 : c[i], pull = stays ? 256 : i < n ? 1 : PULL;
+      const want = q.length && !stays ? (q[(q.length - 1) >> 1] + q[q.length >> 1]) >> 1 : c[i], pull = stays ? 1024 : i < n ? 1 : PULL;
       let pool = [(want - offs[k][j]) * pull, pull, 1];
       while (pools.length && pools.at(-1)[0] * pool[1] > pool[0] * pools.at(-1)[1]) { const p = pools.pop(); pool = pool.map((v, x) => v + p[x]); }
       pools.push(pool);
