@@ -14,6 +14,8 @@ from anabranch.inspection.numerals import number, text
 from anabranch.inspection.routes import Picture, Route
 from anabranch.inspection.sheet import Sheet
 
+PAIR = 11  # letters of both halves of a chip that stand in one gap
+
 
 class Lines:
     """The lines of one frame, and their chips."""
@@ -132,7 +134,8 @@ class Lines:
         grad = gradient(self.index, self.state, edge["to"]) or {}
         up = grad.get("v")
         if up is None or isinstance(up, list) or "v" not in edge.get("local", {}):
-            left, right = f"{rule(edge, 12)} ", f"→ {sent(edge)}"
+            said = rule(edge, 12)
+            left, right = "" if said == "∂" else f"{said} ", f"→ {sent(edge)}"
         else:
             left = f"{text(up)} × {text(number(edge['local']['v']))} = "
             right = sent(edge)
@@ -165,9 +168,12 @@ class Lines:
 
 
 def _pair(edge: Mapping[str, Any]) -> tuple[str, str]:
-    """Both halves of a chip, with as many digits as stay short together."""
+    """Both halves of a chip, with as many digits as stay short together; a long rule is left out."""
     a, b = rule(edge, 9) or "", sent(edge)
+    if "v" not in edge["local"]:
+        a = rule(edge, PAIR - len(b)) or ""
+        return ("" if a == "∂" else a), b
     for digits in (3, 2):
-        if len(a) + len(b) > 11 and "v" in edge["local"]:
+        if len(a + b) > PAIR:
             a, b = rule(edge, 9, digits) or "", sent(edge, digits)
-    return ("" if a == "∂" else a), b
+    return a, b

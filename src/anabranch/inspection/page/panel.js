@@ -33,7 +33,7 @@ function words(ix, st) {
   }
   const up = gradAt(ix, st, n), sums = ins.filter(([, i]) => st.arrived.get(i) === st.at).map(([e, i]) => {
     const [had, now] = around(ix, i), c = e.contribution, plain = isScalar(c) && isScalar(up) && e.local && "v" in e.local;
-    return plain ? [L(e.from), `${text(up.v)} × ${text(e.local.v)} = `, text(c.v), had && !ix.assign ? `${text(had.v)}${plus(c.v)} = ` : "", text(now.v)] : [L(e.from), e.local?.gain !== undefined ? `${said(up, 3)} × ${text(e.local.gain, 3)} = ` : `${rule(e, 16)} `, said(c, 3), "", said(now, 3)];
+    return plain ? [L(e.from), `${text(up.v)} × ${text(e.local.v)} = `, text(c.v), had && !ix.assign ? `${text(had.v)}${plus(c.v)} = ` : "", text(now.v)] : [L(e.from), e.local?.gain !== undefined ? `${said(up, 3)} × ${text(e.local.gain, 3)} = ` : `${rule(e, 16)} `, said(c, 3), "", had && said(now, 3)];
   });
   const outs = ix.awaited[n].length, wait = outs > 1 ? `All ${outs} contributions to ${L(n)} are in, so its gradient is final. ` : outs ? `The only contribution to ${L(n)} is in. ` : "";
   return { title: `${L(n)} passes its gradient on`, say: [p(wait, "Each input gets ", b(said(up), "g"), " times the local derivative on its edge", ix.assign ? ", and what arrives overwrites what was there." : sums.some((s) => s[3]) ? ", and what arrives is added." : ".")], sums };
@@ -106,7 +106,7 @@ export function about(ix, st, n) {
 export function panel(host, ix, st, picked, toggle) {
   const w = words(ix, st), f = st.frame, { t } = ix, { end, ahead } = st, phase = { forward: "Forward", end: "Result", note: "Note" }[f.kind] ?? "Backward", step = end || f.kind === "note" ? "" : ` step ${f.part} of ${f.of}`, checks = (end && t.checks) || [];
   fill(host, el("div.step." + f.kind, b(phase), step), el("h2", w.title), w.say, !isNode(f.item) && el("button", { onclick: () => toggle(+f.item.slice(1)) }, "Open it"),
-    w.sums.length > 0 && el("table.sums", w.sums.slice(0, MANY).map((r) => el("tr", el("th", { scope: "row" }, r[0]), el("td", r[1], b(r[2], ahead ? "" : "g")), !ahead && el("td.to", r[3] || "→ ", b(r[4], "g"))))), w.sums.length > MANY && p(`and ${w.sums.length - MANY} more`),
+    w.sums.length > 0 && el("table.sums", w.sums.slice(0, MANY).map((r) => el("tr", el("th", { scope: "row" }, r[0]), el("td", r[1], b(r[2], ahead ? "" : "g")), !ahead && el("td.to", r[4] && [r[3] || "→ ", b(r[4], "g")])))), w.sums.length > MANY && p(`and ${w.sums.length - MANY} more`),
     checks.length > 0 && el("table.sums", el("tr", ["", "backward", "differences", ""].map((h) => el("td", h))), checks.slice(0, MANY).map((c) => el("tr", el("th", { scope: "row" }, `d${ix.label[t.root]}/d${ix.label[c.node]}`, c.index?.length && `[${c.index}]`), el("td", b(text(c.analytic), "g")), el("td", b(text(c.numeric, 6))), el(c.ok ? "td.to.ok" : "td.to.bad", c.skipped ? `· ${c.skipped}` : c.ok ? "✓ same" : "✗ differs")))),
     end && picked !== t.root && pathTable(ix, waysFrom(ix, picked) ?? []), about(ix, st, picked), !end && source(ix, isNode(f.item) ? f.item : f.nodes[0]));
   return `${phase}${step}. ${w.title}. ${w.say.map((x) => (x ? x.textContent : "")).join(" ")} ${w.sums.map((r) => r.join(" ")).join(". ")}`;

@@ -4,7 +4,7 @@ import { text, short, fit, columns, facts, size, isScalar, isLeaf, gradAt, typeO
 import { place, isNode, isBox, NODE_W, PAD } from "./layout.js";
 
 const GLYPH = { multiply: "×", add: "+", subtract: "−", divide: "÷", matmul: "·" };
-const SPLIT = 84, EDGE = 24, HEADROOM = 42, LEAST = 0.85, MOST = 1.5, CROWD = 300, calm = matchMedia("(prefers-reduced-motion: reduce)");
+const SPLIT = 84, EDGE = 24, ROOF = 42, LEAST = 0.85, MOST = 1.5, CROWD = 300, calm = matchMedia("(prefers-reduced-motion: reduce)");
 const T = (x, y, cls, s) => el("text", { x, y, class: cls }, s);
 const R = (x, y, width, height, cls, rx = 0, more) => el("rect", { x, y, width: max(0, width), height, class: cls, rx, ...more });
 
@@ -90,11 +90,12 @@ function chip(ix, st, line) {
     if (isScalar(up) && "v" in e.local) {
       a = `${text(up.v)} × ${text(e.local.v)} = `;
       if ((a + b).length > 15) { a = `${text(up.v, 3)} × ${text(e.local.v, 3)}`; b = `= ${sent(e, 3)}`; }
-    } else { a = rule(e, 12) + " "; b = "→ " + b; }
+    } else { a = rule(e, 12); a = a === "∂" ? "" : a + " "; b = "→ " + b; }
     const long = (a + b).length > 15, w = (long ? max(a.length, b.length) : (a + b).length) * CH + 22, h = long ? 42 : 26;
     parts = [R(-w / 2, -h / 2, w, h, "chip-box", 13), long ? [T(0, -4, "chip mid", a.trim()), T(0, 14, "chip mid g", b)] : el("text", { y: 5, class: "chip mid" }, a, el("tspan.g", b))];
   } else if (done) {
-    for (const digits of [3, 2]) if ((a + b).length > 11 && "v" in e.local) { a = rule(e, 9, digits); b = sent(e, digits); }
+    if (!("v" in e.local)) a = rule(e, 11 - b.length);
+    else for (const digits of [3, 2]) if ((a + b).length > 11) { a = rule(e, 9, digits); b = sent(e, digits); }
     const w = (a + b).length * CH + 36, r = b.length * CH + 18;
     parts = a === "∂" ? [R(-r / 2, -13, r, 26, "chip-box tint", 13), T(0, 5, "chip mid g", b)] : [R(-w / 2, -13, w, 26, "chip-box", 13), R(w / 2 - r, -12, r - 1, 24, "chip-part", 12), T(-r / 2 + 2, 5, "chip mid", a), T(w / 2 - r / 2, 5, "chip mid g", b)];
   } else {
@@ -156,7 +157,7 @@ export function scene(host, layout, { pick, toggle }) {
   }
   /** Draws what is in sight and not yet drawn for this frame. */
   function see() {
-    const few = all.size <= CROWD, left = box.scrollLeft / scale - EDGE, up = box.scrollTop / scale - EDGE - HEADROOM, right = left + box.clientWidth / scale, low = up + box.clientHeight / scale;
+    const few = all.size <= CROWD, left = box.scrollLeft / scale - EDGE, up = box.scrollTop / scale - EDGE - ROOF, right = left + box.clientWidth / scale, low = up + box.clientHeight / scale;
     for (const [key, th] of all) {
       const [x0, y0, x1, y1] = th.at, near = few || (x1 > left - 200 && x0 < right + 200 && y1 > up - 200 && y0 < low + 200);
       let g = live.get(key);
@@ -186,7 +187,7 @@ export function scene(host, layout, { pick, toggle }) {
       const other = place(ix.t, layout, open, true);
       if (other.w < pos.w) { pos = other; down = true; }
     }
-    fitted = max(LEAST, min(MOST, room(pos), (host.clientHeight - 2) / (pos.h + 2 * EDGE + HEADROOM)));
+    fitted = max(LEAST, min(MOST, room(pos), (host.clientHeight - 2) / (pos.h + 2 * EDGE + ROOF)));
     live.forEach((g) => g.remove());
     live = new Map();
     things();
@@ -195,8 +196,8 @@ export function scene(host, layout, { pick, toggle }) {
   function zoom(by) {
     free = max(LEAST / fitted, min(3, by));
     scale = fitted * free;
-    const w = max(pos.w, 320) + 2 * EDGE, h = pos.h + 2 * EDGE + HEADROOM;
-    set(svg, { viewBox: `${-EDGE} ${-EDGE - HEADROOM} ${w} ${h}`, width: floor(w * scale), height: floor(h * scale) });
+    const w = max(pos.w, 320) + 2 * EDGE, h = pos.h + 2 * EDGE + ROOF;
+    set(svg, { viewBox: `${-EDGE} ${-EDGE - ROOF} ${w} ${h}`, width: floor(w * scale), height: floor(h * scale) });
     if (st) see();
   }
   function paint(index, state, followed) {
@@ -214,7 +215,7 @@ export function scene(host, layout, { pick, toggle }) {
   function reveal(it, jump) {
     const b = pos.boxes.get(it), near = (at, len, from, room) => (at < from + 40 || at + len > from + room - 40 ? at + len / 2 - room / 2 : from);
     if (!b) return;
-    box.scrollTo({ left: near((b[0] + EDGE) * scale, b[2] * scale, box.scrollLeft, box.clientWidth), top: near((b[1] + EDGE + HEADROOM) * scale, b[3] * scale, box.scrollTop, box.clientHeight), behavior: jump || calm.matches ? "auto" : "smooth" });
+    box.scrollTo({ left: near((b[0] + EDGE) * scale, b[2] * scale, box.scrollLeft, box.clientWidth), top: near((b[1] + EDGE + ROOF) * scale, b[3] * scale, box.scrollTop, box.clientHeight), behavior: jump || calm.matches ? "auto" : "smooth" });
     if (jump) see();
   }
   /** Drops that carry the contributions of this frame from the op to its inputs. */
