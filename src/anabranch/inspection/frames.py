@@ -24,6 +24,7 @@ class Index:
     Attributes:
         ins, outs: for each node the numbers of its edges, by slot and by order of their readers.
         around: for each scope the scopes from the root to it.
+        turn: when the rule of a node ran.
         named: how many nodes have a name.
     """
 
@@ -39,6 +40,8 @@ class Index:
         for mine in self.ins:
             mine.sort(key=lambda i: self.edges[i]["slot"])
         self.around = _around(trace.get("scopes") or [])
+        backward = trace["order"]["backward"] if "order" in trace else []
+        self.turn = {node: turn for turn, node in enumerate(backward)}
         self.named = Counter(node.get("name") for node in self.nodes)
 
     def path(self, node: int) -> tuple[int, ...]:
@@ -201,9 +204,10 @@ def state_at(index: Index, frames: list[Frame], at: int) -> State:
 
 def awaited(index: Index, node: int) -> list[int]:
     """The edges that bring a contribution to a node, in the order in which backward walks them."""
-    order = {n: k for k, n in enumerate(index.trace["order"]["backward"])}
     mine = [i for i in index.outs[node] if "contribution" in index.edges[i]]
-    return sorted(mine, key=lambda i: (order.get(index.edges[i]["to"], 0), index.edges[i]["slot"]))
+    return sorted(
+        mine, key=lambda i: (index.turn.get(index.edges[i]["to"], 0), index.edges[i]["slot"])
+    )
 
 
 def gradient(index: Index, state: State, node: int) -> dict[str, Any] | None:

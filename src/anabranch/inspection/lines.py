@@ -168,7 +168,7 @@ class Lines:
 
 
 def _pair(edge: Mapping[str, Any]) -> tuple[str, str]:
-    """Both halves of a chip, with as many digits as stay short together; a long rule is left out."""
+    """Both halves of a chip, with as many digits as fit together; a long rule is left out."""
     a, b = rule(edge, 9) or "", sent(edge)
     if "v" not in edge["local"]:
         a = rule(edge, PAIR - len(b)) or ""

@@ -121,6 +121,7 @@ def test_the_strip_has_every_frame_with_its_arithmetic(story):
     assert int(root.get("width")) == 1116
 
 
+@pytest.mark.slow
 def test_a_long_strip_leaves_frames_out():
     n = 200
     nodes = [{"id": i, "op": "input", "shape": [], "dtype": "float64"} for i in range(n)]
@@ -216,6 +217,7 @@ for text in (svg(trace), down, strip(trace), dot(trace), page(trace)):
 """
 
 
+@pytest.mark.slow
 def test_every_process_draws_the_same_bytes(random_graphs):
     import json  # noqa: PLC0415
 
@@ -260,7 +262,8 @@ def test_a_network_is_drawn_by_the_same_cards():
     x = ab.tensor(rng.normal(size=(100, 3)), name="x")
     h = ab.tanh(x @ w)
     loss = (h * h).mean()
-    text = words(ab.inspect(loss).svg(depth=2))
+    report = ab.inspect(loss)
+    text = words(report.svg(depth=2)) + words(report.svg(frame=3, depth=2))
     assert {"w", "f64[3,4]", "f64[100,3]", "x.T @ ct", "value", "gradient"} <= set(text)
 
 

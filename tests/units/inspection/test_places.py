@@ -91,6 +91,7 @@ def test_places_are_those_on_file(story, name, down):
     assert file.read_text(encoding="utf-8") == made
 
 
+@pytest.mark.slow
 def test_nothing_overlaps_and_distances_are_kept(random_graphs):
     for trace, opened, down in random_graphs(150):
         picture = place(trace, layout(trace), opened, down=down)
@@ -108,6 +109,7 @@ def test_nothing_overlaps_and_distances_are_kept(random_graphs):
                 assert px <= x and py <= y and x + w <= px + pw and y + h <= py + ph
 
 
+@pytest.mark.slow
 def test_opening_a_scope_never_changes_an_order(random_graphs):
     for trace, opened, down in random_graphs(60):
         rows = layout(trace)
@@ -118,6 +120,7 @@ def test_opening_a_scope_never_changes_an_order(random_graphs):
                     assert centres == sorted(centres)
 
 
+@pytest.mark.slow
 def test_lines_meet_their_cards(random_graphs):
     for trace, opened, down in random_graphs(60):
         picture = place(trace, layout(trace), opened, down=down)
@@ -171,6 +174,7 @@ def engine():
     return run
 
 
+@pytest.mark.slow
 def test_the_page_has_equal_places(engine, story, random_graphs):
     """200 random graphs and the three fixed ones."""
     cases = [(t, layout(t), o, d) for t, o, d in random_graphs(200)]

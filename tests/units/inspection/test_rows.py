@@ -2,6 +2,8 @@
 
 import itertools
 
+import pytest
+
 from anabranch.inspection.frames import Index
 from anabranch.inspection.rows import CROWD, LANES, layout, legs
 
@@ -16,6 +18,7 @@ def test_the_worked_expression(story):
     }
 
 
+@pytest.mark.slow
 def test_every_item_and_lane_stands_in_one_row_and_chains_go_row_by_row(random_graphs):
     for trace, _, _ in random_graphs(200):
         for made in layout(trace).values():
@@ -103,6 +106,7 @@ def test_lanes_are_bounded_whatever_the_graph():
     assert made["tags"]
 
 
+@pytest.mark.slow
 def test_a_long_chain_needs_no_recursion(low_recursion_limit):
     n = 5000
     edges = [{"from": i, "to": i + 1, "slot": 0} for i in range(n - 1)]
