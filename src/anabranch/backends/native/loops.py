@@ -6,12 +6,10 @@ runs over vectors; its rest is one narrower, masked vector of the same instructi
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from anabranch.backends.native.access import Access, real_lanes
+from anabranch.backends.native.access import Access
 from anabranch.backends.native.emit import (
     Emitter,
     Val,
@@ -19,8 +17,8 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
+from anabranch.backends.native.reductions import REDUCTIONS, Reduction
 from anabranch.backends.native.schedule import (
-    REDUCTIONS,
     Loop,
     Place,
     Schedule,
@@ -28,6 +26,7 @@ from anabranch.backends.native.schedule import (
     is_reduction,
 )
 from anabranch.backends.native.view import Strides, row_major
+from anabranch.backends.native.writer import Writer
 from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType
 from anabranch.core.node import Literal, Node
@@ -36,7 +35,7 @@ STRIP = 4096  # elements that one accumulator takes before it is added to the to
 Bases = dict[int, str]
 
 
-class LoopCode:
+class LoopCode(Writer):
     """The IR function of one loop.
 
     Attributes:
@@ -47,13 +46,10 @@ class LoopCode:
     def __init__(
         self, name: str, loop: Loop, schedule: Schedule, vector_bytes: int, declared: set[str]
     ) -> None:
+        super().__init__(declared)
         self.name = name
         self.loop = loop
         self._schedule = schedule
-        self._declared = declared
-        self._names = itertools.count()
-        self._lines: list[str] = []
-        self._block = "entry"
         self._reads: dict[Any, int] = {}  # what a body asks for: its place among the accesses
         self._accesses: list[Access] = []
         self._stores: list[tuple[Node, int]] = []
@@ -63,8 +59,7 @@ class LoopCode:
         self._lanes = self._width(vector_bytes)
         self._write()
         arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
-        head = f"define internal void @{name}({arguments}) {{\nentry:"
-        self.text = "\n".join([head, *self._lines, "  ret void", "}"])
+        self.text = self._text(f"define internal void @{name}({arguments})")
 
     # What is read and written
 
@@ -116,16 +111,6 @@ class LoopCode:
 
     # Writing
 
-    def _line(self, text: str) -> None:
-        self._lines.append(f"  {text}")
-
-    def _name(self) -> str:
-        return f"%v{next(self._names)}"
-
-    def _label(self, label: str) -> None:
-        self._lines.append(f"{label}:")
-        self._block = label
-
     def _write(self) -> None:
         bases: Bases = {}
         for i, access in enumerate(self._accesses):
@@ -134,13 +119,6 @@ class LoopCode:
         self._fill_neutral(bases)
         if 0 not in self.loop.space:
             self._nest(0, bases)
-
-    def _moved_on(self, base: str, dtype: DType, elements: str) -> str:
-        if elements == "0":
-            return base
-        name = self._name()
-        self._line(f"{name} = getelementptr {memory_type(dtype)}, ptr {base}, i64 {elements}")
-        return name
 
     def _nest(self, depth: int, bases: Bases) -> None:
         """The loops from this axis inward."""
@@ -155,30 +133,7 @@ class LoopCode:
             self._nest(depth + 1, inner)
 
     def _stepped(self, base: str, access: int, step: int, counter: str) -> str:
-        if step == 0:
-            return base
-        elements = counter
-        if step != 1:
-            elements = self._name()
-            self._line(f"{elements} = mul i64 {counter}, {step}")
-        return self._moved_on(base, self._accesses[access].dtype, elements)
-
-    @contextmanager
-    def _counted(self, count: int, by: int = 1) -> Iterator[str]:
-        """A loop around what is written in the block, which gets the name of its counter."""
-        head, done = f"loop{next(self._names)}", f"done{next(self._names)}"
-        before, counter, following = self._block, self._name(), self._name()
-        self._line(f"br label %{head}")
-        self._label(head)
-        place = len(self._lines)
-        yield counter
-        self._line(f"{following} = add i64 {counter}, {by}")
-        goes_on = self._name()
-        self._line(f"{goes_on} = icmp slt i64 {following}, {count}")
-        self._line(f"br i1 {goes_on}, label %{head}, label %{done}")
-        phi = f"  {counter} = phi i64 [0, %{before}], [{following}, %{self._block}]"
-        self._lines.insert(place, phi)
-        self._label(done)
+        return self._moved_on(base, self._accesses[access].dtype, self._times(counter, step))
 
     # The innermost axis
 
@@ -223,8 +178,8 @@ class LoopCode:
             start = str(whole * self._lanes)
             values = self._body(e, bases, start, rest, self._spread(e, bases))
             for node, i in sums:
-                part = self._masked(e, node, values[node.id], rest)
-                found = self._horizontal(e, node, part)
+                part = self._reduction(node).masked(e, values[node.id], rest)
+                found = self._total(e, node, part)
                 self._take(e)
                 totals[i] = self._joined(node, totals[i], found) if i in totals else found
             self._take(e)
@@ -240,7 +195,7 @@ class LoopCode:
         self._take(e)
         if whole == 1:
             values = self._body(e, bases, "0", e.lanes, spread)
-            totals = {i: self._horizontal(e, node, values[node.id]) for node, i in sums}
+            totals = {i: self._total(e, node, values[node.id]) for node, i in sums}
             self._take(e)
             return totals
         before = self._block
@@ -249,26 +204,17 @@ class LoopCode:
             held = {i: Val(self._name(), node.avals[0].dtype) for node, i in sums}
             values = self._body(e, bases, counter, e.lanes, spread)
             grown = {
-                i: getattr(e, REDUCTIONS[node.op.lower].join)(held[i], values[node.id])  # type: ignore[index]
-                for node, i in sums
+                i: self._reduction(node).joined(e, held[i], values[node.id]) for node, i in sums
             }
             self._take(e)
             for node, i in sums:
                 kind = e.type(register_type(node.avals[0].dtype))
-                start = self._neutral(e, node).text
+                start = self._reduction(node).start(e, node.avals[0].dtype).text
                 phi = f"  {held[i].text} = phi {kind} [{start}, %{before}], "
                 self._lines.insert(place, phi + f"[{grown[i].text}, %{self._block}]")
-        totals = {i: self._horizontal(e, node, grown[i]) for node, i in sums}
+        totals = {i: self._total(e, node, grown[i]) for node, i in sums}
         self._take(e)
         return totals
-
-    def _emitter(self, lanes: int) -> Emitter:
-        return Emitter(lanes, self._names, self._declared)
-
-    def _take(self, e: Emitter) -> None:
-        """Put what the emitter has written here."""
-        self._lines += e.lines
-        e.lines.clear()
 
     # Bodies
 
@@ -329,49 +275,23 @@ class LoopCode:
 
     # Reductions
 
-    def _neutral(self, e: Emitter, node: Node) -> Val:
-        dtype = node.avals[0].dtype
-        return e.number(REDUCTIONS[node.op.lower].neutral(dtype), dtype)  # type: ignore[index]
+    def _reduction(self, node: Node) -> Reduction:
+        return REDUCTIONS[node.op.lower]  # type: ignore[index]
+
+    def _total(self, e: Emitter, node: Node, value: Val) -> Val:
+        return self._reduction(node).across(e, value, self._emitter)
 
     def _joined(self, node: Node, x: Val, y: Val) -> Val:
         e = self._emitter(1)
-        joined: Val = getattr(e, REDUCTIONS[node.op.lower].join)(x, y)  # type: ignore[index]
+        joined = self._reduction(node).joined(e, x, y)
         self._take(e)
         return joined
-
-    def _masked(self, e: Emitter, node: Node, value: Val, count: int) -> Val:
-        """The neutral element in the lanes that are not real."""
-        if count == e.lanes:
-            return value
-        kind = e.type(register_type(value.dtype))
-        mask, neutral = real_lanes(e, count), self._neutral(e, node)
-        text = e.new(f"select {mask}, {kind} {value.text}, {kind} {neutral.text}")
-        return Val(text, value.dtype)
-
-    def _horizontal(self, e: Emitter, node: Node, value: Val) -> Val:
-        """All lanes joined, one half with the other until one is left."""
-        kind, lanes, text = register_type(value.dtype), e.lanes, value.text
-        while lanes > 1:
-            vector, half = f"<{lanes} x {kind}>", lanes // 2
-            parts = [self._part(e, vector, text, start, half) for start in (0, half)]
-            narrow = self._emitter(half)
-            join = getattr(narrow, REDUCTIONS[node.op.lower].join)  # type: ignore[index]
-            text = join(*(Val(part, value.dtype) for part in parts)).text
-            e.lines += narrow.lines
-            lanes = half
-        return Val(text, value.dtype)
-
-    def _part(self, e: Emitter, vector: str, text: str, start: int, count: int) -> str:
-        if count == 1:
-            return e.new(f"extractelement {vector} {text}, i32 {start}")
-        order = ", ".join(f"i32 {lane}" for lane in range(start, start + count))
-        return e.new(f"shufflevector {vector} {text}, {vector} poison, <{count} x i32> <{order}>")
 
     def _add_to_memory(self, node: Node, base: str, total: Val) -> None:
         e = self._emitter(1)
         kind, size = memory_type(total.dtype), total.dtype.itemsize
         old = e.from_memory(e.new(f"load {kind}, ptr {base}, align {size}"), total.dtype)
-        new: Val = getattr(e, REDUCTIONS[node.op.lower].join)(old, total)  # type: ignore[index]
+        new = self._reduction(node).joined(e, old, total)
         e.lines.append(f"  store {kind} {e.to_memory(new)}, ptr {base}, align {size}")
         self._take(e)
 
@@ -381,7 +301,7 @@ class LoopCode:
         """Join to what memory holds, lane by lane."""
         access, step = self._accesses[i], self._step(i)
         old = access.load(e, base, index, step, count)
-        new: Val = getattr(e, REDUCTIONS[node.op.lower].join)(old, value)  # type: ignore[index]
+        new = self._reduction(node).joined(e, old, value)
         access.store(e, base, index, step, count, new)
 
     def _fill_neutral(self, bases: Bases) -> None:
@@ -390,7 +310,7 @@ class LoopCode:
                 continue
             dtype = node.avals[0].dtype
             e = self._emitter(1)
-            kind, text = memory_type(dtype), e.to_memory(self._neutral(e, node))
+            kind, text = memory_type(dtype), e.to_memory(self._reduction(node).start(e, dtype))
             self._take(e)
             if node.avals[0].size == 1:
                 self._line(f"store {kind} {text}, ptr {bases[i]}, align {dtype.itemsize}")
