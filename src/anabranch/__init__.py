@@ -12,6 +12,7 @@ import numpy as _numpy
 from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
 from anabranch import datasets as datasets
 from anabranch import errors as errors
+from anabranch import linalg as linalg
 from anabranch import ops as ops
 from anabranch import testing as testing
 from anabranch.core.bind import scope as scope

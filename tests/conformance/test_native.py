@@ -10,7 +10,7 @@ import pytest
 import anabranch as ab
 from anabranch.core.aval import aval_of
 from anabranch.core.registry import registered_ops
-from anabranch.testing.cases import Case, cases
+from anabranch.testing.cases import Case, cases, outputs_of
 from anabranch.testing.values import typed
 
 pytest.importorskip("llvmlite")
@@ -40,7 +40,7 @@ def results(op: ab.Op, found: list[Any], backend: str) -> list[list[np.ndarray]]
                 values.append(x)
             else:
                 nodes.append(x)
-        made.append(g.add_node(op, nodes, **case.attrs).outputs)
+        made.append(outputs_of(g.add_node(op, nodes, **case.attrs)))
     flat = iter(g.compile([y for ys in made for y in ys], backend=backend, passes=())(*values))
     return [[np.asarray(next(flat)) for _ in ys] for ys in made]
 

@@ -15,7 +15,7 @@ PUBLIC = "anabranch"  # the package as its users see it: its __init__
 BELOW_TESTING = {
     *("errors", "core", "ops", "composed", "diff", "passes"),
     *("backends", "backends.base", "backends.reference", "backends.native"),
-    *("frontends", "datasets"),
+    *("frontends", "datasets", "linalg"),
 }
 # room: the rooms that it may import from.  Its own modules are always allowed.
 LADDER: dict[str, set[str]] = {
@@ -36,6 +36,7 @@ LADDER: dict[str, set[str]] = {
     "testing": BELOW_TESTING | {PUBLIC},
     "inspection": BELOW_TESTING | {"testing"},
     "datasets": set(),
+    "linalg": {"core", "composed"},  # a namespace of what they hold
     "demo": {PUBLIC},
     "cli": {PUBLIC, "demo"},
     PUBLIC: BELOW_TESTING | {"testing", "inspection"},

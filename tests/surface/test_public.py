@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,18 @@ SUBPACKAGES = {
 def test_every_op_and_composed_function_is_public_under_its_own_name() -> None:
     for op in registered_ops():
         if op.arity != 0:
-            function = getattr(ab, op.name)
-            assert (function.__name__, function.__doc__) == (op.name, op.doc)
-    assert set(functions()) <= set(PUBLIC)
+            function = attrgetter(op.name)(ab)
+            room, _, last = op.name.rpartition(".")
+            assert (function.__name__, function.__doc__) == (last, op.doc)
+            assert function.__module__ == f"anabranch.{room}".rstrip(".")
+    assert all(callable(attrgetter(name)(ab)) for name in functions())
 
 
-@pytest.mark.parametrize("name", [n for n in PUBLIC if callable(getattr(ab, n))])
+@pytest.mark.parametrize(
+    "name", sorted({*functions(), *(n for n in PUBLIC if callable(getattr(ab, n)))})
+)
 def test_every_public_name_says_what_it_is(name: str) -> None:
-    assert inspect.getdoc(getattr(ab, name))
+    assert inspect.getdoc(attrgetter(name)(ab))
 
 
 @pytest.mark.proves("S0-42")

@@ -12,14 +12,18 @@ from anabranch.core.registry import register_function
 Function = Callable[..., Any]
 
 
-def composed(function: Function) -> Function:
-    """Make a public function of this one, named as it is, whose nodes carry its name as scope."""
+def composed(function: Function, namespace: str = "") -> Function:
+    """Make a public function of this one, named as it is, whose nodes carry its name as scope.
+
+    In the namespace `linalg` a function `norm` is `ab.linalg.norm`, and its scope `linalg.norm`.
+    """
+    name = f"{namespace}.{function.__name__}" if namespace else function.__name__
 
     @functools.wraps(function)
     def scoped(*args: Any, **kwargs: Any) -> Any:
-        with scope(function.__name__):
+        with scope(name):
             return function(*args, **kwargs)
 
-    scoped.__module__ = "anabranch"
-    register_function(function.__name__, scoped)
+    scoped.__module__ = f"anabranch.{namespace}" if namespace else "anabranch"
+    register_function(name, scoped)
     return scoped

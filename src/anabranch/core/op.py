@@ -56,10 +56,11 @@ class Op:
     """One kind of operation.
 
     Fields:
-        name: how listings, errors and `bind` call it; NumPy's name where NumPy has one.
+        name: how listings, errors and `bind` call it; NumPy's name where NumPy has one, with its
+            namespace before a dot (`linalg.solve`).
         aval: `(*input avals, **attrs) -> Aval | tuple[Aval, ...]`, raising on what cannot be.
         ref: `(*arrays, **attrs) -> array | tuple`, the NumPy reference.
-        doc: one sentence and, if needed, more.
+        doc: one sentence and, if needed, more; by default the docstring of `call`.
         samples: inputs that every generic test tries.
         partials: for elementwise ops, one `(y, *xs, **attrs)` per input: the local derivative.
             A Python number stands for a constant partial, 1 passes the cotangent through, and a
@@ -67,6 +68,8 @@ class Op:
         vjp: for the others, one `(ct, y, *xs, **attrs)` per input giving its cotangent. With
             several outputs `ct` and `y` are tuples.
         common: `(ct, y, *xs, **attrs)`, run once and handed to each vjp rule as `common=`.
+        absent: whether the cotangent of an output that nothing depends on is None in `ct`, so
+            that its share need not be computed; otherwise it is zeros.
         linear: the inputs in which the op is linear, each with the others held fixed; there the
             tangent rule is the op itself.
         jvp: one `(t, y, *xs, **attrs)` per input giving its part of the output's tangent. Where
@@ -95,11 +98,12 @@ class Op:
     name: str
     aval: Rule
     ref: Rule
-    doc: str
+    doc: str = ""
     samples: tuple[Sample, ...] = ()
     partials: tuple[Slot, ...] | NoGradient | Unsupported | None = None
     vjp: tuple[Slot, ...] | Callable[[int], Any] | NoGradient | Unsupported | None = None
     common: Rule | None = None
+    absent: bool = False
     linear: tuple[int, ...] = ()
     jvp: tuple[Slot | None, ...] | None = None
     call: Rule | None = None
@@ -124,6 +128,7 @@ class Op:
         object.__setattr__(self, "__signature__", _signature(self))
         if self.call is not None:  # what Python's own complaints about arguments call it
             self.call.__name__ = self.call.__qualname__ = self.name
+            object.__setattr__(self, "doc", self.doc or inspect.getdoc(self.call) or "")
         register(self)
         if self.arity != 0:
             register_function(
@@ -157,13 +162,18 @@ class Op:
 Op.__init__ = boundary(Op.__init__)  # type: ignore[method-assign]  # users make records too
 
 
-def public_functions() -> dict[str, Rule]:
-    """The functions users call, by name: every op and every composed function."""
+def public_functions(namespace: str = "") -> dict[str, Rule]:
+    """The functions users call, by name: every op and every composed function of a namespace.
+
+    What is registered as `linalg.solve` is `solve` in the namespace `linalg`.
+    """
     ops = {op.name: op for op in registered_ops()}
-    return {
-        name: boundary(_documented(ops[name], function) if name in ops else function)
-        for name, function in functions().items()
-    }
+    found = {}
+    for name, function in functions().items():
+        room, _, last = name.rpartition(".")
+        if room == namespace:
+            found[last] = boundary(_documented(ops[name], function) if name in ops else function)
+    return found
 
 
 def _signature(op: Op) -> inspect.Signature:
@@ -180,9 +190,10 @@ def _documented(op: Op, call: Rule) -> Rule:
         return call(*args, **attrs)
 
     function.__signature__ = _signature(op)  # type: ignore[attr-defined]
-    function.__name__ = function.__qualname__ = op.name
+    room, _, last = op.name.rpartition(".")
+    function.__name__ = function.__qualname__ = last
     function.__doc__ = op.doc
-    function.__module__ = "anabranch"
+    function.__module__ = f"anabranch.{room}" if room else "anabranch"
     return function
 
 

@@ -117,12 +117,12 @@ class Operators:
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         # NumPy would convert to an array and so drop the history without a word.
-        known = func.__name__ in _functions
+        name = f"{func.__module__}.{func.__name__}".removeprefix("numpy.")
         raise leaving(
             ArgumentError(
                 "numpy-function",
-                f"np.{func.__name__} computes on arrays and would lose the derivative",
-                hint=f"ab.{func.__name__}(...)" if known else "np functions take x.data",
+                f"np.{name} computes on arrays and would lose the derivative",
+                hint=f"ab.{name}(...)" if name in _functions else "np functions take x.data",
             )
         )
 

@@ -33,6 +33,10 @@ class Draw:
         values = rng.uniform(low, high, self.shape)
         if signed:
             values = np.where(rng.random(self.shape) < 0.5, -values, values)
+        if self.kind == "dominant":
+            diagonal = np.arange(min(self.shape[-2:]))
+            values /= max(self.shape[-1], 1)
+            values[..., diagonal, diagonal] += 2.0 * high * (1 + diagonal)
         return np.asarray(values, dtype)
 
 
@@ -72,6 +76,15 @@ def _fixed(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
 def normal(*shape: int, domain: Domain = SIGNED) -> Draw:
     """A floating input of this shape, drawn from the domain."""
     return Draw(shape, domain)
+
+
+def dominant(*shape: int) -> Draw:
+    """A floating matrix (or a stack of them) whose diagonal outweighs the rest and rises along it.
+
+    So it is well invertible, its symmetric part is positive definite, and neither two eigenvalues
+    of that nor two singular values are near each other.
+    """
+    return Draw(shape, kind="dominant")
 
 
 def integers(*shape: int, below: int, above: int = 0) -> Draw:

@@ -82,10 +82,12 @@ def _walked(
 
 
 def _all_cts(node: Node, ys: Sequence[Any], cts: dict[Key, Any]) -> tuple[Any, ...] | None:
-    """The cotangents of a node with several outputs, zeros where none arrived."""
+    """The cotangents of a node with several outputs; where none arrived, zeros (or None)."""
     found = [cts.get(key_of(output)) for output in node.outputs]
     if all(ct is None for ct in found):
         return None
+    if node.op.absent:
+        return tuple(found)
     return tuple(zeros_like(y) if ct is None else ct for y, ct in zip(ys, found, strict=True))
 
 

@@ -21,7 +21,7 @@ from anabranch.ops.reduce import (
     shared_jvp,
     shared_vjp,
 )
-from anabranch.ops.rules import axis_index, reduced, shape_of
+from anabranch.ops.rules import axis_index, over_axes, reduced, shape_of
 
 inf, nan = math.inf, math.nan
 
@@ -66,6 +66,7 @@ min_: Op = Op(
         sample(normal(1, 3), axes=(0,), keepdims=False),
         sample(normal(2, 0), axes=(0,), keepdims=False),
     ),
+    notation=over_axes("min"),
     lower="min",
     doc="Smallest element over axes; NaN wins, and equal smallest elements share the cotangent."
     " `initial` takes part like `minimum(min(x), initial)`, and `where` needs it.",

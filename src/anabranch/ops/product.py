@@ -15,7 +15,7 @@ from anabranch.ops.elementwise import astype, multiply
 from anabranch.ops.layout import broadcast_to, permute, reshape
 from anabranch.ops.recurrence import after, before
 from anabranch.ops.reduce import folded_aval, folding, prepared, spread, sum_
-from anabranch.ops.rules import Axis, axes_tuple, shape_of
+from anabranch.ops.rules import Axis, axes_tuple, over_axes, shape_of
 from anabranch.ops.scans import cumprod
 from anabranch.ops.select import absorb
 
@@ -102,6 +102,7 @@ prod: Op = Op(
         sample(normal(0, 3), axes=(0,), keepdims=True),
         sample(normal(0, 3), axes=(0, 1), keepdims=False),
     ),
+    notation=over_axes("prod"),
     lower="prod",
     doc="Product over axes: all of them by default, one or several by `axis`. Its derivative is"
     " right at zeros. `dtype` converts first, `where` skips elements, `initial` is multiplied in.",

@@ -15,7 +15,7 @@ from anabranch.core.sample import normal, sample
 from anabranch.core.values import as_array, as_dtype, settled
 from anabranch.errors import ArgumentError, ShapeError
 from anabranch.ops.layout import broadcast_to, pad, reshaped
-from anabranch.ops.rules import Axis, axes_tuple, kept, reduced, shape_of
+from anabranch.ops.rules import Axis, axes_tuple, kept, over_axes, reduced, shape_of
 from anabranch.ops.select import equal, isnan, where
 
 
@@ -77,6 +77,7 @@ sum_: Op = Op(
     ref=folding(np.sum),
     vjp=(lambda ct, y, x, *, axes, keepdims: spread(ct, x, axes),),
     linear=(0,),
+    notation=over_axes("sum"),
     call=_sum,
     samples=(
         sample(
@@ -178,6 +179,7 @@ max_: Op = Op(
     ref=lambda x, *, axes, keepdims: np.max(x, axis=axes, keepdims=keepdims),
     vjp=(shared_vjp,),
     jvp=(shared_jvp,),
+    notation=over_axes("max"),
     call=lambda x, axis=None, keepdims=False, *, initial=None, where=None: extremum(
         max_, "maximum", x, axis, keepdims, initial, where
     ),

@@ -75,3 +75,13 @@ def require_integers(name: str, dtype: Any) -> None:
     """Raise DTypeError `[index-dtype]` unless the dtype can index."""
     if dtype.kind not in "iu":
         raise DTypeError("index-dtype", f"{name} must be integers, not {dtype.name}")
+
+
+def over_axes(name: str) -> Any:
+    """How people write a reduction: `sum(x, axis=1)`."""
+
+    def written(x: str, *, axes: tuple[int, ...], keepdims: bool) -> str:
+        axis = axes[0] if len(axes) == 1 else axes
+        return f"{name}({x}, axis={axis}{', keepdims=True' if keepdims else ''})"
+
+    return written

@@ -13,7 +13,7 @@ from anabranch.core.op import NO_GRADIENT, Op
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import settled
 from anabranch.ops.reduce import prepared
-from anabranch.ops.rules import Axis, axes_tuple, reduced, shape_of
+from anabranch.ops.rules import Axis, axes_tuple, over_axes, reduced, shape_of
 
 
 def _aval(x: Aval, *, axes: tuple[int, ...], keepdims: bool) -> Aval:
@@ -44,6 +44,7 @@ def _truth(name: str, fold: Any, nothing: bool, doc: str, *samples: Any) -> Op:
             sample(normal(1), axes=(0,), keepdims=False),
             sample(normal(0, 3), axes=(0,), keepdims=False),
         ),
+        notation=over_axes(name),
         lower=name,
         doc=doc,
     )

@@ -30,6 +30,7 @@ from anabranch.ops.elementwise import (
 )
 from anabranch.ops.index import slice_
 from anabranch.ops.layout import broadcast_to, permute, reshape, reshaped
+from anabranch.ops.norms import vector_norm
 from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.rules import reduced, shape_of
 from anabranch.ops.select import equal, less, where
@@ -129,6 +130,10 @@ def _total(x: Any, axes: Any, keepdims: Any = True) -> Any:
     return bind(sum_, x, axes=axes, keepdims=keepdims)
 
 
+def _norm(x: Any, axes: Any, keepdims: Any) -> Any:
+    return bind(vector_norm, x, p=2.0, axes=axes, keepdims=keepdims)
+
+
 _ROUNDING = "rounding; no overflow on the way"
 SIGMOIDS = (
     Rule(
@@ -223,4 +228,23 @@ NORMS = tuple(
         "power(sqrt(s), 2)": lambda s: bind(power, sqrt(s), 2),
     }.items()
 )
-RULES = (*SIGMOIDS, *SOFTMAXES, *NORMS)
+LENGTHS = tuple(
+    Rule(
+        f"{spelling} = sum(square(x))",
+        pattern,
+        lambda x, axes, keepdims: _total(square(x), axes, keepdims),
+        when=_is_floating,
+        changes="rounding; derivatives at 0",
+    )
+    for spelling, pattern in {
+        "norm(x) * norm(x)": lambda x, axes, keepdims: (
+            _norm(x, axes, keepdims) * _norm(x, axes, keepdims)
+        ),
+        "square(norm(x))": lambda x, axes, keepdims: square(_norm(x, axes, keepdims)),
+        "integer_power(norm(x), 2)": lambda x, axes, keepdims: bind(
+            integer_power, _norm(x, axes, keepdims), n=2
+        ),
+        "power(norm(x), 2)": lambda x, axes, keepdims: bind(power, _norm(x, axes, keepdims), 2),
+    }.items()
+)
+RULES = (*SIGMOIDS, *SOFTMAXES, *NORMS, *LENGTHS)

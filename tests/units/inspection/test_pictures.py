@@ -61,6 +61,9 @@ def test_frames_show_what_is_known_then(story):
 
 
 def test_a_bad_argument_is_refused_in_words(story):
+    for scale in (0, -1, float("nan"), 1e9):
+        with pytest.raises(ab.ArgumentError, match="scale"):
+            to_png.png(svg(story), scale)
     for wrong in ({"frame": 10}, {"direction": "up"}, {"theme": "blue"}):
         with pytest.raises(ab.ArgumentError, match="bad-argument"):
             svg(story, **wrong)

@@ -90,6 +90,23 @@ SPELLINGS: dict[str, dict[str, Function]] = {
         "power with a NumPy 2": lambda x: ab.sqrt(ab.sum(x * x)) ** x.dtype.type(2),
     },
 }
+SPELLINGS |= {
+    "norm(x) * norm(x) = sum(square(x))": {
+        "norm(x)**2": lambda x: ab.linalg.norm(x) ** 2,
+        "norm(x, axis)**2.0": lambda x: ab.linalg.norm(x, axis=-1) ** 2.0,
+        "r * r of a norm": lambda x: (r := ab.linalg.norm(x, "fro", (0, 1), keepdims=True)) * r,
+        "norm(p=2)**2": lambda x: ab.linalg.vector_norm(x, ord=2) ** 2,
+    },
+    "square(norm(x)) = sum(square(x))": {
+        "square(norm(x))": lambda x: ab.square(ab.linalg.norm(x)),
+    },
+    "integer_power(norm(x), 2) = sum(square(x))": {
+        "integer_power of a norm": lambda x: ab.integer_power(ab.linalg.norm(x), 2),
+    },
+    "power(norm(x), 2) = sum(square(x))": {
+        "norm with a NumPy 2": lambda x: ab.linalg.norm(x) ** x.dtype.type(2),
+    },
+}
 EVERY = [(row, name) for row, spellings in SPELLINGS.items() for name in spellings]
 UNTOUCHED: dict[str, Function] = {
     **{f.__name__: f for f in (ab.sigmoid, ab.softmax, ab.log_softmax, ab.logsumexp, ab.tanh)},
@@ -100,6 +117,8 @@ UNTOUCHED: dict[str, Function] = {
     "log(2 + exp(x))": lambda x: ab.log(2 + ab.exp(x)),
     "a sum that drops its axis": lambda x: ab.exp(x) / ab.exp(x).sum(axis=0),
     "two different roots": lambda x: ab.sqrt(x * x) * ab.sqrt(x * x + 1.0),
+    "a norm of order 3": lambda x: ab.linalg.vector_norm(x, ord=3) ** 2,
+    "two different norms": lambda x: ab.linalg.norm(x, axis=0) * ab.linalg.norm(x + 1, axis=0),
     "a root of any sign": lambda x: ab.sqrt(x) ** 2,
     "a root of a sum with a negative number": lambda x: ab.sqrt(x * x + -0.25) ** 2,
     "a root of a difference": lambda x: ab.sqrt(x * x - ab.exp(x)) ** 2,
@@ -230,11 +249,19 @@ def test_the_logistic_function_in_float32_far_to_the_left() -> None:
 
 
 @pytest.mark.proves("F-17")
-@pytest.mark.parametrize("row", [name for name in SPELLINGS if "sqrt(s)" in name])
+@pytest.mark.parametrize(
+    "row", [name for name in SPELLINGS if "sqrt(s)" in name or "norm(x)" in name]
+)
 def test_the_square_of_a_norm_has_a_derivative_at_zero(row: str) -> None:
     for name, f in SPELLINGS[row].items():
         if "exp" not in name and "abs" not in name:
             assert slope(f, np.zeros((1, 2))).tolist() == [[0.0, 0.0]], name
+
+
+@pytest.mark.parametrize("row", [name for name in SPELLINGS if "norm(x)" in name])
+def test_the_square_of_a_norm_has_a_second_derivative_at_zero(row: str) -> None:
+    for name, f in SPELLINGS[row].items():
+        assert slope(f, np.zeros((1, 1)), 2).tolist() == [[2.0]], name
 
 
 def test_softplus_has_every_derivative_at_zero() -> None:
