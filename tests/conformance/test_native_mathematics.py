@@ -32,6 +32,9 @@ TRUTH: dict[str, Callable[[Any], Any]] = {
     "expm1": mp.expm1,
     "log1p": mp.log1p,
     "sqrt": mp.sqrt,
+    "rsqrt": lambda x: 1 / mp.sqrt(x),
+    "one_minus_square": lambda x: 1 - x * x,
+    "sech_squared": lambda x: 1 / mp.cosh(x) ** 2,
 }
 EXACT = {"absolute", "identity", "isnan", "negative", "sign", "square", "stop_gradient"}
 EDGES = [
@@ -51,6 +54,7 @@ EDGES = [
     ),
     *(math.pi / 4, math.pi / 2, math.pi, 355.0, 2.0**44, 2.0**45, 2.0**46, 1e22, 1e300, -1e308),
     *(6381956970095103.0 * 2.0**797, 36.04, -36.7, 37.5, 40.0, -40.0, 1e-8, -1e-8, 1e-16, 2e-17),
+    *(3.4e38, 1.7e308, -372.4, 52.9, -53.5),
 ]
 
 
@@ -64,7 +68,9 @@ def native(name: str, x: np.ndarray) -> np.ndarray:
 
 def domain(name: str, x: float) -> bool:
     return math.isfinite(x) and not (
-        (name in ("log", "sqrt") and x < 0) or (name == "log1p" and x < -1)
+        (name in ("log", "sqrt") and x < 0)
+        or (name == "rsqrt" and x <= 0)
+        or (name == "log1p" and x < -1)
     )
 
 

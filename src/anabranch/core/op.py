@@ -209,6 +209,7 @@ def elementwise(
     aval: Rule | None = None,
     arity: int | None = None,
     result: str = "same",
+    real: bool = False,
     domain: Domain | tuple[Domain, ...] = SIGNED,
     kinds: tuple[str, ...] | None = None,
     attrs: Mapping[str, Any] | None = None,
@@ -219,8 +220,9 @@ def elementwise(
 
     `result` is the output's dtype: `"same"` (the inputs' promoted), `"arithmetic"` (the same, but
     no bools), `"float"` (integers become floats as in NumPy), `"quotient"` (integers become
-    float64) or `"bool"`. Samples of all shape relations are made from `domain` (one, or one per
-    input), `kinds` and `attrs`; `samples` adds the golden and special points.
+    float64) or `"bool"`; `real` refuses complex operands. Samples of all shape relations are made
+    from `domain` (one, or one per input), `kinds` and `attrs`; `samples` adds the golden and
+    special points.
     """
     rules = partials if isinstance(partials, tuple) else vjp
     count = len(rules) if isinstance(rules, tuple) else arity or 1
@@ -228,9 +230,10 @@ def elementwise(
     drawn = elementwise_samples(count, domains, kinds or ("float",) * count)
     if attrs:
         drawn = [Sample(one.inputs, dict(attrs)) for one in drawn]
+    rule = aval or _ELEMENTWISE_AVALS[result]
     return Op(
         name,
-        aval=aval or _ELEMENTWISE_AVALS[result],
+        aval=_refusing_complex(rule) if real else rule,
         ref=ref,
         doc=doc,
         samples=(*samples, *drawn),
@@ -282,7 +285,11 @@ def _float(*avals: Aval, **_: Any) -> Aval:
     same = _same(*avals)
     if same.dtype in FLOATS or same.dtype.kind == "c":
         return same
-    return aval(same.shape, WEAK_DTYPES[float] if same.weak else float_for(same.dtype), same.weak)
+    if same.weak:
+        return aval(same.shape, WEAK_DTYPES[float], True)
+    if any(one.weak for one in avals):
+        return aval(same.shape, float_for(same.dtype))
+    return aval(same.shape, promote((float_for(one.dtype), False) for one in avals)[0])
 
 
 def _bool(*avals: Aval, **_: Any) -> Aval:
@@ -298,6 +305,15 @@ def _arithmetic(*avals: Aval, **_: Any) -> Aval:
             hint="x.astype(int) counts them, ab.where selects by them",
         )
     return same
+
+
+def _refusing_complex(rule: Rule) -> Rule:
+    def real(*avals: Aval, **attrs: Any) -> Aval:
+        if any(one.dtype.kind == "c" for one in avals):
+            raise DTypeError("complex-value", "this is a function of real numbers")
+        return rule(*avals, **attrs)  # type: ignore[no-any-return]
+
+    return real
 
 
 def float_for(dtype: DType) -> DType:

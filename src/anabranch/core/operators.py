@@ -82,6 +82,10 @@ class Operators:
     __rmul__ = _reflected("multiply")
     __truediv__ = _binary("divide", "/")
     __rtruediv__ = _reflected("divide")
+    __floordiv__ = _binary("floor_divide", "//")
+    __rfloordiv__ = _reflected("floor_divide")
+    __mod__ = _binary("remainder", "%")
+    __rmod__ = _reflected("remainder")
     __matmul__ = _binary("matmul", "@")
     __rmatmul__ = _reflected("matmul")
     __lt__ = _binary("less", "<")
@@ -90,6 +94,17 @@ class Operators:
     __ge__ = _binary("greater_equal", ">=")
     __eq__ = _binary("equal", "==")
     __ne__ = _binary("not_equal", "!=")
+    __and__ = _binary("bitwise_and", "&")
+    __rand__ = _reflected("bitwise_and")
+    __or__ = _binary("bitwise_or", "|")
+    __ror__ = _reflected("bitwise_or")
+    __xor__ = _binary("bitwise_xor", "^")
+    __rxor__ = _reflected("bitwise_xor")
+    __lshift__ = _binary("left_shift", "<<")
+    __rlshift__ = _reflected("left_shift")
+    __rshift__ = _binary("right_shift", ">>")
+    __rrshift__ = _reflected("right_shift")
+    __invert__ = _call("invert", "~")
     __neg__ = _call("negative", "-")
     __abs__ = _call("absolute")
     __pow__ = _call("power", "**")
@@ -134,6 +149,14 @@ class Operators:
                 hint="ab.scatter_add and ab.where build a new value; x.data[...] changes a leaf",
             )
         )
+
+    def __divmod__(self, other: Any) -> Any:
+        quotient = self.__floordiv__(other)
+        return quotient if quotient is NotImplemented else (quotient, self.__mod__(other))
+
+    def __rdivmod__(self, other: Any) -> Any:
+        quotient = self.__rfloordiv__(other)
+        return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))
 
     def __rpow__(self, other: Any) -> Any:
         return _call("power")(other, self) if is_operand(other) else NotImplemented

@@ -18,7 +18,8 @@ from anabranch.core.op import NoGradient, Op, elementwise
 from anabranch.core.sample import POSITIVE, SIGNED, at, sample
 from anabranch.core.values import as_dtype, owned, settled
 from anabranch.errors import DomainError, DTypeError
-from anabranch.ops.select import equal, greater, where
+from anabranch.ops.rules import in_float32, numeric, refuse_bools
+from anabranch.ops.select import absorb, equal, greater, where
 
 inf, nan = math.inf, math.nan
 
@@ -132,28 +133,8 @@ identity: Op = elementwise(
 )
 
 
-def _refuse_bools(*values: Any) -> None:
-    """What NumPy would count in 8 bits is refused, as it refuses the negative of a bool."""
-    if all(type(v) is bool or getattr(v, "dtype", None) == np.bool_ for v in values):
-        raise DTypeError(
-            "bool-arithmetic",
-            "bool values have no such arithmetic",
-            hint="x.astype(int) counts them, ab.where selects by them",
-        )
-
-
-def _numeric(ref: Any) -> Any:
-    """The reference, with bools refused."""
-
-    def checked(*values: Any, **attrs: Any) -> Any:
-        _refuse_bools(*values)
-        return ref(*values, **attrs)
-
-    return checked
-
-
 def _integer_power_aval(x: Aval, *, n: int) -> Aval:
-    _refuse_bools(x)
+    refuse_bools(x)
     if n < 0 and not is_floating(x.dtype) and x.dtype.kind != "c":
         raise DTypeError(
             "negative-integer-power",
@@ -165,7 +146,7 @@ def _integer_power_aval(x: Aval, *, n: int) -> Aval:
 
 integer_power: Op = elementwise(
     "integer_power",
-    _numeric(lambda x, *, n: np.power(x, n)),
+    numeric(lambda x, *, n: np.power(x, n)),
     partials=(lambda y, x, n: n * integer_power(x, n=n - 1) if n not in (0, 1) else n,),
     aval=_integer_power_aval,
     call=lambda x, n: bind(integer_power, x, n=operator.index(n)),
@@ -248,9 +229,10 @@ def _power_ref(x: Any, y: Any) -> Any:
 
 power: Op = elementwise(
     "power",
-    _numeric(_power_ref),
+    numeric(_power_ref),
     partials=(
-        lambda y, a, b: where(equal(b, 0), 0.0, b * power(a, where(equal(b, 0), 1.0, b - 1))),
+        # Not a choice by b = 0, which would hide that this changes with b there.
+        lambda y, a, b: absorb(b, power(a, b - 1)),
         # At a = 0 the limit of a**b * log(a) is 0 for b > 0; log(0) itself never enters.
         lambda y, a, b: where(equal(a, 0), where(greater(b, 0), 0.0, -inf), y * log(a)),
     ),
@@ -269,26 +251,51 @@ power: Op = elementwise(
 )
 
 
+def _no_bools_aval(x: Aval) -> Aval:
+    refuse_bools(x)
+    return exp.aval(x)  # type: ignore[no-any-return]
+
+
+def _sech_squared(x: Any) -> Any:
+    e = np.exp(-2 * np.abs(x))
+    return 4 * e / np.square(1 + e)
+
+
+sech_squared: Op = elementwise(
+    "sech_squared",
+    numeric(in_float32(_sech_squared)),
+    real=True,
+    aval=_no_bools_aval,
+    partials=(lambda y, x: -2 * (tanh(x) * y),),
+    samples=(
+        at(0.0, value=1.0, grads=0.0),
+        at(25.0, value=4.0 * math.exp(-50.0), grads=-8.0 * math.exp(-50.0)),
+        at(-400.0, value=0.0, grads=0.0),
+        at(inf, value=0.0, grads=0.0, kink=True),
+    ),
+    scalar="sech_squared",
+    doc="1 / cosh(x)**2, the slope of tanh, without overflow. It is 1 - tanh(x)**2 without its"
+    " cancellation, and so are its own derivatives, which the slope of sigmoid uses too.",
+)
+
+
 def _sigmoid(x: Any) -> Any:
     e = np.exp(-np.abs(x))
-    return settled((np.where(np.greater_equal(x, 0), 1, e) / (1 + e)).astype(e.dtype))
-
-
-def _sigmoid_aval(x: Aval) -> Aval:
-    _refuse_bools(x)
-    return exp.aval(x)  # type: ignore[no-any-return]
+    return np.where(np.greater_equal(x, 0), 1, e) / (1 + e)
 
 
 sigmoid: Op = elementwise(
     "sigmoid",
-    _numeric(_sigmoid),
-    aval=_sigmoid_aval,
-    partials=(lambda y, x: y * sigmoid(-x),),  # y * (1 - y) without its cancellation
+    numeric(in_float32(_sigmoid)),
+    real=True,
+    aval=_no_bools_aval,
+    partials=(lambda y, x: 0.25 * sech_squared(0.5 * x),),  # y * (1 - y) without cancellation
     samples=(
         at(0.0, value=0.5, grads=0.25),
         at(inf, value=1.0, grads=0.0, kink=True),
         at(-inf, value=0.0, grads=0.0, kink=True),
         at(40.0, value=1.0, grads=math.exp(-40.0)),
+        at(-40.0, value=math.exp(-40.0), grads=math.exp(-40.0)),
         at(-800.0, value=0.0, grads=0.0),
     ),
     scalar="sigmoid",
@@ -320,16 +327,11 @@ sin: Op = elementwise(
 )
 
 
-def _softplus(x: Any) -> Any:
-    if np.asarray(x).dtype.kind == "V":  # NumPy's logaddexp knows no bfloat16
-        return settled(np.logaddexp(np.asarray(x, np.float32), 0).astype(x.dtype))
-    return np.logaddexp(x, 0)
-
-
 softplus: Op = elementwise(
     "softplus",
-    _numeric(_softplus),
-    aval=_sigmoid_aval,
+    numeric(in_float32(lambda x: np.logaddexp(x, 0))),
+    real=True,
+    aval=_no_bools_aval,
     partials=(lambda y, x: sigmoid(x),),
     samples=(
         at(0.0, value=math.log(2.0), grads=0.5),
@@ -360,7 +362,7 @@ sqrt: Op = elementwise(
 
 square: Op = elementwise(
     "square",
-    _numeric(np.square),
+    numeric(np.square),
     partials=(lambda y, x: 2 * x,),
     result="arithmetic",
     notation="{}**2".format,
@@ -392,8 +394,7 @@ subtract: Op = elementwise(
 tanh: Op = elementwise(
     "tanh",
     np.tanh,
-    # 1 - y * y, without the cancellation that makes it 0 where tanh is nearly 1.
-    partials=(lambda y, x: 4 * (sigmoid(2 * x) * sigmoid(-2 * x)),),
+    partials=(lambda y, x: sech_squared(x),),
     result="float",
     samples=(
         at(0.0, value=0.0, grads=1.0),

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from anabranch.core.aval import Shape
 from anabranch.core.bind import NUMBERS
+from anabranch.core.dtype import is_floating, is_half
+from anabranch.core.op import float_for
+from anabranch.core.values import settled
 from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 
+Rule = Callable[..., Any]
 Axis = int | tuple[int, ...] | None
 
 
@@ -85,3 +91,42 @@ def over_axes(name: str) -> Any:
         return f"{name}({x}, axis={axis}{', keepdims=True' if keepdims else ''})"
 
     return written
+
+
+def refuse_bools(*values: Any) -> None:
+    """What NumPy would count in 8 bits is refused, as it refuses the negative of a bool.
+
+    Raises:
+        DTypeError: `[bool-arithmetic]` when all operands (or avals) are bools.
+    """
+    if all(type(v) is bool or getattr(v, "dtype", None) == np.bool_ for v in values):
+        raise DTypeError(
+            "bool-arithmetic",
+            "bool values have no such arithmetic",
+            hint="x.astype(int) counts them, ab.where selects by them",
+        )
+
+
+def numeric(ref: Rule) -> Rule:
+    """The reference, with bools refused."""
+
+    def checked(*values: Any, **attrs: Any) -> Any:
+        refuse_bools(*values)
+        return ref(*values, **attrs)
+
+    return checked
+
+
+def in_float32(ref: Rule) -> Rule:
+    """The reference of a function of one float, in several steps.
+
+    Halves take them in float32 and are rounded once; integers are made floats as NumPy does.
+    """
+
+    def wide(x: Any, **attrs: Any) -> Any:
+        x = np.asarray(x)
+        dtype = x.dtype if is_floating(x.dtype) else float_for(x.dtype)
+        steps = np.dtype(np.float32) if is_half(dtype) else dtype
+        return settled(np.asarray(ref(x.astype(steps, copy=False), **attrs)).astype(dtype))
+
+    return wide

@@ -351,6 +351,9 @@ class Emitter:
     def either(self, x: Val, y: Val) -> Val:
         return self._logic("or", x, y)
 
+    def exclusive(self, x: Val, y: Val) -> Val:
+        return self._logic("xor", x, y)
+
     def unless(self, x: Val) -> Val:
         return self._logic("xor", x, self.number(True, BOOL))
 

@@ -181,6 +181,28 @@ class Mathematics(Emitter):
         return self.fma(rest, reciprocal, quotient)
 
     @_on_floats
+    def sech_squared(self, x: Val) -> Val:
+        twice = self.multiply(self._c(x, -2.0), self.absolute(x))
+        n, r = self._reduced(self._clamped(twice, -748.0 if x.dtype == F64 else -107.0, 0.0))
+        value = self.add(self._expm1_reduced(r), self._c(x, 1.0))
+        halves = [self._power_of_two(part, x.dtype) for part in self._halves(n)]
+        power = self.multiply(self.multiply(value, halves[0]), halves[1])
+        # 4 value / (1 + power)**2, with what the sum and the square round away put back; the
+        # power of two comes last, so that a subnormal result is rounded once.
+        one = self._c(x, 1.0)
+        sum_ = self.add(one, power)
+        lost = self.subtract(power, self.subtract(sum_, one))
+        square = self.multiply(sum_, sum_)
+        rest = self.fma(sum_, sum_, self.negative(square))
+        rest = self.fma(self.add(sum_, sum_), lost, rest)
+        top = self.multiply(self._c(x, 4.0), value)
+        quotient = self.divide(top, square)
+        missing = self.fma(self.negative(quotient), square, top)
+        missing = self.fma(self.negative(quotient), rest, missing)
+        quotient = self.add(quotient, self.divide(missing, square))
+        return self.multiply(self.multiply(quotient, halves[0]), halves[1])
+
+    @_on_floats
     def softplus(self, x: Val) -> Val:
         rest = Mathematics.log1p(self, Mathematics.exp(self, self.negative(self.absolute(x))))
         # Not `maximum`: where x is NaN, both terms are.
@@ -237,8 +259,10 @@ class Mathematics(Emitter):
             self.subtract(x, self.subtract(u, one)),
             self.subtract(one, self.subtract(u, x)),
         )
+        # What is lost is at most 1: of a large sum it is nothing, whatever its exponent.
+        bounded = self.select(self.less(e, self._c(x, 100.0)), e, self._c(x, 100.0))
         scale = self._power_of_two(
-            self._integer("sub", self.number(0, _WORDS[x.dtype]), self._whole(e)), x.dtype
+            self._integer("sub", self.number(0, _WORDS[x.dtype]), self._whole(bounded)), x.dtype
         )
         g = self.fma(lost, scale, self.subtract(m, one))
         result = self._at_the_ends(x, u, self._logarithm(g, e), 0.0)
@@ -314,6 +338,15 @@ class Mathematics(Emitter):
 
     # Powers
 
+    @_on_floats
+    def rsqrt(self, x: Val) -> Val:
+        return self.divide(self._c(x, 1.0), self.sqrt(x))
+
+    @_on_floats
+    def one_minus_square(self, x: Val) -> Val:
+        one = self._c(x, 1.0)
+        return self.multiply(self.subtract(one, x), self.add(one, x))
+
     def integer_power(self, x: Val, n: int) -> Val:
         """Products of a few factors, which cannot overflow before the result does."""
         if not is_floating(x.dtype) or abs(n) > 4 or n == 0:
@@ -327,6 +360,11 @@ class Mathematics(Emitter):
         if abs(n) == 2:
             return square
         return self.multiply(square, base if abs(n) == 3 else square)
+
+    def round(self, x: Val, decimals: int) -> Val:
+        if decimals or not is_floating(x.dtype):
+            raise NotNativeError("rounding to decimals is left to NumPy")
+        return self.call("roundeven", x, x)
 
     def sign(self, x: Val) -> Val:
         zero = self.number(0, x.dtype)
