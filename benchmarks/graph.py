@@ -1,119 +1,95 @@
-"""Graphs at size: what building, differentiating, running and keeping a long chain costs.
-
-    python benchmarks/graph.py [nodes]
-
-Prints seconds (the best of several runs), bytes a node by tracemalloc, and two ratios: gradient
-graph to build, and twice the nodes to once. A ratio of two is linear.
-"""
+"""Large graphs, eagerly: a chain of 100,000 ops, and one whose parts are shared at every level."""
 
 from __future__ import annotations
 
-import copy
-import pickle
-import sys
-import time
-import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
-import anabranch as ab
+from harness import Bench, Workload
+
+WORKLOAD = Workload(
+    "value and gradient, built anew each time",
+    ["chain of 100,000 ops", "shared, depth 1,000"],
+    unit=1e-3,
+    unit_name="milliseconds",
+    tolerance=1e-9,
+)
 
 
-def by_hand(nodes: int) -> ab.Graph:
-    g = ab.Graph("chain")
-    y = g.parameter("x", (), ab.float64)
-    for _ in range(nodes):
-        y = ab.sin(y)
-    g.set_outputs([y])
-    return g
-
-
-def traced(nodes: int) -> ab.Graph:
+def function(case: str) -> Any:
     def chain(x: Any) -> Any:
-        for _ in range(nodes):
-            x = ab.sin(x)
+        for _ in range(50_000):
+            x = x * 0.99999 + 0.0001
         return x
 
-    return ab.trace(chain, 1.0)
+    def shared(x: Any) -> Any:
+        before, last = x, x * 0.5
+        for _ in range(1_000):
+            before, last = last, (before + last) * 0.618  # each level uses the two before it
+        return last
+
+    return chain if case.startswith("chain") else shared
 
 
-def eager(nodes: int) -> ab.Tensor:
-    y = ab.tensor(1.0, requires_grad=True)
-    for _ in range(nodes):
-        y = ab.sin(y)
-    return y
+def bench(step: Any) -> Bench:
+    return Bench(step, lambda: dict(zip(("value", "slope"), map(float, step()), strict=True)))
 
 
-def best(make: Callable[[], Any], work: Callable[[Any], Any], repeats: int = 4) -> float:
-    """The shortest time of `work(make())`; making is not counted."""
-    times = []
-    for _ in range(repeats):
-        thing = make()
-        start = time.perf_counter()
-        result = work(thing)
-        times.append(time.perf_counter() - start)
-        del result, thing
-    return min(times)
+@WORKLOAD.peer("anabranch")
+def anabranch(case: str) -> Bench:
+    import anabranch as ab
+
+    f = function(case)
+
+    def step() -> Any:
+        x = ab.tensor(0.7, requires_grad=True)
+        y = f(x)
+        y.backward(keep="leaves")
+        return y, x.grad
+
+    return bench(step)
 
 
-def bytes_per_node(build: Callable[[int], Any], nodes: int) -> float:
-    """What is still allocated after a build, by node."""
-    build(10)
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    kept = build(nodes)
-    after = tracemalloc.get_traced_memory()[0]
-    tracemalloc.stop()
-    del kept
-    return (after - before) / nodes
+@WORKLOAD.peer("torch")
+def torch_eager(case: str) -> Bench:
+    import torch
+
+    f = function(case)
+
+    def step() -> Any:
+        x = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+        y = f(x)
+        y.backward()
+        return y.detach(), x.grad
+
+    return bench(step)
 
 
-def derive(g: ab.Graph) -> Any:
-    return ab.gradients(g.outputs[0], g.parameters)
+@WORKLOAD.peer("autograd")
+def hips_autograd(case: str) -> Bench:
+    import autograd
+
+    f = autograd.value_and_grad(function(case))
+    return bench(lambda: f(0.7))
 
 
-def with_gradient(nodes: int) -> ab.Graph:
-    g = by_hand(nodes)
-    g.set_outputs([*g.outputs, *derive(g)])
-    return g
+@WORKLOAD.peer("micrograd")
+def micrograd(case: str) -> Bench:
+    from micrograd.engine import Value
+
+    f = function(case)
+
+    def step() -> Any:
+        x = Value(0.7)
+        y = f(x)
+        y.backward()
+        return y.data, x.grad
+
+    return bench(step)
 
 
-def nothing() -> None:
-    return None
+@WORKLOAD.peer("jax")
+def jax_op_by_op(case: str) -> Bench:
+    import jax
 
-
-def main(nodes: int) -> None:
-    """Print the figures for a chain of this length."""
-    print(
-        f"{'build of ' + format(nodes, ','):28}{'seconds':>9}{'twice/once':>12}{'bytes/node':>12}"
-    )
-    built = {}
-    for build in (by_hand, traced, eager):
-        once = built[build] = best(nothing, lambda _, b=build: b(nodes))
-        twice = best(nothing, lambda _, b=build: b(2 * nodes), 3)
-        size = bytes_per_node(build, nodes)
-        name = build.__name__.replace("_", " ")
-        print(f"{name:28}{once:9.3f}{twice / once:12.2f}{size:12.0f}")
-    once = best(lambda: by_hand(nodes), derive)
-    twice = best(lambda: by_hand(2 * nodes), derive, 3)
-    print(f"{'gradient graph':28}{once:9.3f}{twice / once:12.2f}")
-    print(f"{'  to build':28}{once / built[by_hand]:9.2f}")
-    print(f"{'eager backward':28}{best(lambda: eager(nodes), lambda y: y.backward()):9.3f}")
-    g = with_gradient(nodes)
-    works: dict[str, Callable[[Any], Any]] = {
-        "compile value and gradient": lambda _: g.compile(*g.outputs, passes=()),
-        "print": lambda _: str(g),
-        "structure hash": lambda _: ab.structure_hash(g),
-        "check": lambda _: ab.check(g),
-        "pickle": lambda _: pickle.dumps(g),
-        "deepcopy": lambda _: copy.deepcopy(g),
-    }
-    for name, work in works.items():
-        print(f"{name:28}{best(nothing, work, 2):9.3f}")
-    run = g.compile(*g.outputs, passes=())
-    print(f"{'run value and gradient':28}{best(nothing, lambda _: run(1.0)):9.3f}")
-
-
-if __name__ == "__main__":
-    sys.setrecursionlimit(1_000)
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000)
+    f = jax.value_and_grad(function(case))  # op by op, as the others run
+    return bench(lambda: jax.block_until_ready(f(0.7)))

@@ -21,7 +21,7 @@ from typing import Any
 import harness
 
 HERE = Path(__file__).parent
-WORKLOADS = ("eager", "chain")
+WORKLOADS = ("eager", "graph")
 PAUSE = 0.03  # between blocks: lets the last peer's threads come to rest
 
 

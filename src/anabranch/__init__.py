@@ -63,6 +63,8 @@ from anabranch.frontends.transforms import gradients as gradients
 from anabranch.frontends.transforms import jvp as jvp
 from anabranch.frontends.transforms import value_and_grad as value_and_grad
 from anabranch.frontends.transforms import vjp as vjp
+from anabranch.inspection.report import Report as Report
+from anabranch.inspection.report import inspect as inspect
 from anabranch.testing.gradients import check_gradients as check_gradients
 
 __version__ = "0.1.0"

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.backends.base import Capabilities
+from anabranch.core.dtype import BFLOAT16
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
+from anabranch.core.values import held_narrow
 from anabranch.errors import AnabranchError
 
 
@@ -26,6 +28,14 @@ class Instruction(NamedTuple):
     is_weak: bool
     dies: tuple[int, ...]
     node: Node
+
+
+def reference(node: Node) -> Callable[..., Any]:
+    """What computes this node in NumPy, made ready for the dtypes that meet in it."""
+    ref = node.op.ref
+    if not any(edge.aval.dtype == BFLOAT16 for edge in node.inputs):
+        return ref
+    return lambda *xs, **attrs: ref(*held_narrow(xs), **attrs)
 
 
 class ReferenceExecutable:
@@ -62,7 +72,7 @@ class ReferenceExecutable:
             stays.update(dies)
             program.append(
                 Instruction(
-                    node.op.ref, node.attrs, inputs, outputs, node.avals[0].weak, dies, node
+                    reference(node), node.attrs, inputs, outputs, node.avals[0].weak, dies, node
                 )
             )
         return program[::-1]

@@ -17,7 +17,7 @@ from anabranch.core.aval import aval_of
 from anabranch.core.dtype import WEAK_DTYPES
 from anabranch.core.registry import lookup
 from anabranch.core.source import RawSource, capture, resolve
-from anabranch.core.values import ARRAYS, plain
+from anabranch.core.values import ARRAYS, held_narrow, plain
 from anabranch.errors import AnabranchError, ArgumentError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def compute(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if not any(isinstance(value, ARRAYS) for value in values):
         values = [np.asarray(value)[()] for value in values]
     try:
-        return op.ref(*values, **attrs)
+        return op.ref(*held_narrow(values), **attrs)
     except Exception as error:
         raise explain_failure(op, args, attrs, error) from None
 

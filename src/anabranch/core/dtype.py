@@ -33,6 +33,7 @@ _SHORT = {
         np.complex128: "c128",
     }.items()
 }
+BFLOAT16: DType = np.dtype(ml_dtypes.bfloat16)
 FLOATS = frozenset(np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64))
 # What a Python number becomes when nothing stronger decides; also its rank among weak scalars.
 WEAK_DTYPES: dict[type, DType] = {
@@ -103,4 +104,7 @@ def promote(types: Iterable[tuple[DType, bool]]) -> tuple[DType, bool]:
 @functools.lru_cache(maxsize=1024)
 def _common(one: Any, other: Any) -> DType:
     """What NumPy's addition makes of two dtypes, or of one and a Python number type."""
+    if BFLOAT16 in (one, other) and (one is float or other is float):
+        # NumPy widens it, for it is not one of its own.
+        return BFLOAT16
     return np.add.resolve_dtypes((one, other, None))[-1]

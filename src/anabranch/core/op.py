@@ -79,6 +79,8 @@ class Op:
         elementwise: whether inputs broadcast; then the walks sum cotangents back to their shapes.
         selects: whether partials are shares of a choice, a bool mask or 0, 1/2 and 1: a share
             that is exactly 0 then drops the cotangent, whatever it is.
+        notation: `(*written inputs, **attrs) -> str`, how people write it where there is more to
+            say than an operator's symbol or its name; None for the usual call.
         is_flat: (not given) whether no input has a gradient.
 
     Derivative fields hold a rule per input, `NO_GRADIENT` or `UNSUPPORTED(why)`; one of the
@@ -105,6 +107,7 @@ class Op:
     elementwise: bool = False
 
     selects: bool = False
+    notation: Callable[..., str | None] | None = None
 
     is_flat: bool = field(init=False, default=False)
     _rules: Any = field(init=False, default=_NOT_WRITTEN)

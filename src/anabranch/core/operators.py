@@ -19,6 +19,7 @@ from anabranch.errors import AnabranchError, ArgumentError
 
 Method = Callable[..., Any]
 _functions = functions()  # filled when the ops are imported; looked up at each call
+SYMBOLS: dict[str, str] = {}  # how Python writes the ops that have an operator, by op name
 
 
 def _is_ours(other: Any) -> bool:
@@ -26,7 +27,9 @@ def _is_ours(other: Any) -> bool:
     return is_operand(other) or isinstance(other, list | tuple)
 
 
-def _binary(name: str) -> Method:
+def _binary(name: str, symbol: str) -> Method:
+    SYMBOLS[name] = symbol
+
     def method(self: Any, other: Any) -> Any:
         try:
             return _functions[name](self, other)
@@ -50,8 +53,10 @@ def _reflected(name: str) -> Method:
     return method
 
 
-def _call(name: str) -> Method:
+def _call(name: str, symbol: str | None = None) -> Method:
     """A method that is the public function of this name with the value as first argument."""
+    if symbol is not None:
+        SYMBOLS[name] = symbol
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -69,25 +74,25 @@ class Operators:
     __array_ufunc__ = None
     __hash__ = object.__hash__
 
-    __add__ = _binary("add")
+    __add__ = _binary("add", "+")
     __radd__ = _reflected("add")
-    __sub__ = _binary("subtract")
+    __sub__ = _binary("subtract", "-")
     __rsub__ = _reflected("subtract")
-    __mul__ = _binary("multiply")
+    __mul__ = _binary("multiply", "*")
     __rmul__ = _reflected("multiply")
-    __truediv__ = _binary("divide")
+    __truediv__ = _binary("divide", "/")
     __rtruediv__ = _reflected("divide")
-    __matmul__ = _binary("matmul")
+    __matmul__ = _binary("matmul", "@")
     __rmatmul__ = _reflected("matmul")
-    __lt__ = _binary("less")
-    __le__ = _binary("less_equal")
-    __gt__ = _binary("greater")
-    __ge__ = _binary("greater_equal")
-    __eq__ = _binary("equal")
-    __ne__ = _binary("not_equal")
-    __neg__ = _call("negative")
+    __lt__ = _binary("less", "<")
+    __le__ = _binary("less_equal", "<=")
+    __gt__ = _binary("greater", ">")
+    __ge__ = _binary("greater_equal", ">=")
+    __eq__ = _binary("equal", "==")
+    __ne__ = _binary("not_equal", "!=")
+    __neg__ = _call("negative", "-")
     __abs__ = _call("absolute")
-    __pow__ = _call("power")
+    __pow__ = _call("power", "**")
     __getitem__ = _call("slice")
 
     sum = _call("sum")

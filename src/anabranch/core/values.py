@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Shape
-from anabranch.core.dtype import DType, checked
+from anabranch.core.dtype import BFLOAT16, DType, checked
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, ShapeError
 
 ARRAYS = (np.ndarray, np.generic)
@@ -102,6 +102,16 @@ def as_floats(data: Any, dtype: Any = None) -> Any:
     if dtype is None and not keeps and array.dtype.kind != "c":
         array = array.astype(np.float64)
     return settled(array)
+
+
+def held_narrow(values: Sequence[Any]) -> list[Any]:
+    """Operands for NumPy, in which a Python float leaves bfloat16 as narrow as any other float.
+
+    NumPy itself would widen both to float32, for bfloat16 is not one of its own dtypes.
+    """
+    if not any(getattr(value, "dtype", None) is BFLOAT16 for value in values):
+        return list(values)
+    return [BFLOAT16.type(value) if type(value) is float else value for value in values]
 
 
 def settled(array: Any) -> Any:

@@ -21,7 +21,7 @@ from anabranch.core.dtype import FLOATS
 from anabranch.core.entry import boundary
 from anabranch.core.node import Literal, make_node
 from anabranch.core.op import Op
-from anabranch.core.values import as_array, settled
+from anabranch.core.values import as_array, held_narrow, settled
 from anabranch.frontends.stale import used_again
 from anabranch.frontends.tensor import Tensor, make_tensor, next_id
 
@@ -33,13 +33,18 @@ _FRAMES = 5
 def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """The eager side of `bind`: compute now, and record if an operand's history matters."""
     values = []
-    tracked = False
+    tracked = weak = False
     for arg in args:
         if type(arg) is Tensor:
             values.append(arg.value)
             tracked = tracked or arg._tracked
+        elif type(arg) in NUMBERS:
+            values.append(arg)
+            weak = True
         else:
-            values.append(arg if type(arg) in NUMBERS else operand(op, arg))
+            values.append(operand(op, arg))
+    if weak:
+        values = held_narrow(values)
     try:
         out = op.ref(*values, **attrs)
     except Exception as error:

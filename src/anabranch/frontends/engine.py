@@ -6,6 +6,7 @@ derivatives are computed at once, or with the tensors themselves, so that they a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -19,6 +20,8 @@ from anabranch.diff.region import Key, Step, in_order, key_of
 from anabranch.diff.reverse import Observer, reverse
 from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
 from anabranch.frontends.stale import check_step
+
+_adding = threading.Lock()  # two threads may bring gradients to one weight, and none may be lost
 
 
 class ForwardOrder(Sequence[Any]):
@@ -134,9 +137,10 @@ def backward(
     # Convention values of masked branches, like 0 times inf, are no news to the user.
     with np.errstate(all="ignore"):
         reverse(steps(order.values(), wanted, recorded=False), cts, wanted, observer)
-    for key, edge in order.items():
-        if key in cts and (keep == "all" or edge.is_leaf):
-            edge.add_to_grad(cts[key])
+    with _adding:
+        for key, edge in order.items():
+            if key in cts and (keep == "all" or edge.is_leaf):
+                edge.add_to_grad(cts[key])
     if not retain:
         for edge in order.values():
             if not edge.is_leaf:

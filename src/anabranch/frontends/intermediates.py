@@ -88,7 +88,7 @@ def _values(within: Any) -> Iterable[Any]:
 
 def _is_written_on(edge: Any, line: int | str) -> bool:
     if isinstance(edge, Tensor) and edge.is_leaf:
-        return False  # a leaf knows where it was first used, not where it was made
+        return False  # a leaf knows where it was made, or first used: neither computed it
     return any(line in (source.line, str(source)) for source in edge.node.sources)
 
 

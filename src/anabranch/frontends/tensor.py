@@ -31,6 +31,7 @@ from anabranch.frontends.stale import handing_out
 
 Array = np.ndarray[Any, Any]
 next_id = count().__next__
+_FRAMES = 4  # between a user's line and `capture`: itself, current_source, _fill, who makes it
 
 
 class Tensor(Operators):
@@ -49,6 +50,7 @@ class Tensor(Operators):
         "index",
         "input_versions",
         "kept",
+        "made",
         "name",
         "node",
         "taken",
@@ -58,6 +60,7 @@ class Tensor(Operators):
     value: Any  # as it is stored, for reading only: an array or a NumPy scalar
     name: str | None
     node: Node  # the node that made this tensor; a leaf gets one at its first use
+    made: RawSource | None  # where a leaf was made
     # For `stale`: where data was handed out last, the bits that programs rely on, how often those
     # changed, and the versions of the inputs that this tensor was computed from (None: all 0).
     taken: RawSource | None
@@ -74,6 +77,7 @@ class Tensor(Operators):
         self._grad: Any = None
         self._grad_is_shared = False
         self.name = name
+        self.made = current_source(_FRAMES)
         self.taken = self.kept = self.input_versions = None
         self.version = 0
         if requires_grad:
@@ -225,7 +229,8 @@ class Tensor(Operators):
         if name != "node":
             raise AttributeError(f"'Tensor' object has no attribute {name!r}")
         op = PARAMETER if self._requires_grad else CONSTANT
-        self.node = make_node(op, (), {}, (self.aval,), next_id(), current_source())
+        made = self.made or current_source()
+        self.node = make_node(op, (), {}, (self.aval,), next_id(), made)
         return self.node
 
     @property
@@ -410,7 +415,6 @@ def make_tensor(
     )
     tensor._grad = None
     tensor._grad_is_shared = False
-    tensor.name = None
-    tensor.taken = tensor.kept = tensor.input_versions = None
+    tensor.name = tensor.made = tensor.taken = tensor.kept = tensor.input_versions = None
     tensor.version = 0
     return tensor

@@ -1,1 +1,1 @@
-"""See a graph: its values, its gradients, and how they came about."""
+"""What a program did, to be seen: record, trace, findings, reports and their pictures."""

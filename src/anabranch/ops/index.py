@@ -59,6 +59,14 @@ def _entry(item: Any, length: int, axis: int) -> Entry:
     return position % length
 
 
+def _entry_text(entry: Entry) -> str:
+    if not isinstance(entry, tuple):
+        return str(entry)
+    start, stop, step = entry
+    ends = f"{start or ''}:{'' if stop is None else stop}"
+    return ends if step == 1 else f"{ends}:{step}"
+
+
 def _index_array(items: Any) -> Any:
     array = np.asarray(items)
     return array if array.size else array.astype(np.int64)  # an empty list has no dtype to tell
@@ -123,6 +131,7 @@ slice_: Op = Op(
     vjp=(lambda ct, y, x, *, index: bind(unslice, ct, shape=shape_of(x), index=index),),
     linear=(0,),
     call=_getitem,
+    notation=lambda x, *, index: f"{x}[{', '.join(map(_entry_text, index))}]",
     samples=(
         sample([1.0, 2.0, 3.0], value=2.0, grads=([0.0, 1.0, 0.0],), index=(1,)),
         sample([1.0, 2.0, 3.0], value=[3.0, 1.0], grads=([1.0, 0.0, 1.0],), index=((2, None, -2),)),

@@ -89,6 +89,7 @@ permute: Op = Op(
     vjp=(_permute_vjp,),
     linear=(0,),
     call=_permute,
+    notation=lambda x, *, axes: f"{x}.T" if axes == tuple(range(len(axes)))[::-1] else None,
     samples=(
         sample([[1.0, 2.0]], value=[[1.0], [2.0]], grads=([[1.0, 1.0]],), axes=(1, 0)),
         sample(normal(2, 3, 4), axes=(2, 0, 1)),

@@ -11,6 +11,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.leaves import CONSTANT
 from anabranch.core.node import Literal, Node
 from anabranch.core.text import attr_text
+from anabranch.core.values import held_narrow
 from anabranch.ops.layout import broadcast_to
 from anabranch.passes.parts import parts_of
 from anabranch.passes.pattern import known
@@ -63,7 +64,7 @@ def _computed(node: Node, values: list[Any]) -> Any:
         return None
     try:
         with np.errstate(all="ignore"):
-            result = node.op.ref(*values, **node.attrs)
+            result = node.op.ref(*held_narrow(values), **node.attrs)
     except Exception:  # the run will raise it, at the user's line
         return None
     if node.avals[0].weak and hasattr(result, "item"):

@@ -1,5 +1,7 @@
 """backward(): what is added where, how often, and what stays alive."""
 
+import threading
+import time
 import weakref
 
 import numpy as np
@@ -515,3 +517,26 @@ def test_gradients_of_several_results_from_one_recorded_graph() -> None:
     assert float(product) == float(value)
     with pytest.raises(ab.errors.ArgumentError, match="not-a-tensor"):
         ab.graph(y, 3.0)
+
+
+def test_threads_that_bring_gradients_to_one_weight_lose_none() -> None:
+    class Slow(float):
+        """A gradient so slow to add to that another thread would come in between."""
+
+        def __add__(self, other: object) -> "Slow":
+            time.sleep(0.002)
+            return Slow(float(self) + float(other))  # type: ignore[arg-type]
+
+    w = ab.tensor(2.0, requires_grad=True)
+    w._grad = Slow(0.0)
+
+    def work() -> None:
+        for _ in range(5):
+            (w * 3.0).backward(keep="leaves")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert float(w._grad) == 60.0

@@ -1,0 +1,306 @@
+"""From a record to its trace: names, formulas, scopes, source lines and summaries."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from typing import Any
+
+import numpy as np
+
+from anabranch.core.leaves import LEAVES
+from anabranch.core.node import Literal
+from anabranch.core.node import Node as GraphNode
+from anabranch.core.op import NoGradient, Unsupported
+from anabranch.core.source import Place as SourcePlace
+from anabranch.core.source import place_of
+from anabranch.core.text import attr_text
+from anabranch.diff.rules import partial_value, pulled_back
+from anabranch.inspection import formula, parts
+from anabranch.inspection.naming import Sources, assigned_name, operand_name
+from anabranch.inspection.record import Entry, Record
+from anabranch.inspection.scopes import Scopes
+from anabranch.inspection.summary import counts, norm, summary
+from anabranch.inspection.trace import Trace
+from anabranch.ops.select import absorb
+
+_AROUND = 3  # lines of source kept around a used one
+_MANY = 2_000  # nodes up to which every large value gets its pictures
+
+
+class Builder:
+    """Makes the trace of one record."""
+
+    def __init__(self, record: Record, detail: str) -> None:
+        self.record = record
+        self.entries = record.entries
+        self.detail = detail
+        self.sources = Sources()
+        self.readers: list[list[tuple[int, int]]] = [[] for _ in self.entries]
+        for number, entry in enumerate(self.entries):
+            for slot, one in enumerate(entry.inputs):
+                if not isinstance(one, Literal):
+                    self.readers[one[0]].append((number, slot))
+        self.files = _Files()
+        self.names = [self._name(number) for number in range(len(self.entries))]
+        self.labels = [name or f"#{i}" for i, name in enumerate(self.names)]
+        self.numbers = {id(entry.node): i for i, entry in enumerate(self.entries)}
+
+    def made(self) -> Trace:
+        record = self.record
+        scopes = Scopes(self.entries, self.names)
+        root = record.roots[0][0]
+        made = Trace(
+            root=root,
+            nodes=[self._node(i, scopes.of[i]) for i in range(len(self.entries))],
+            edges=[e for i in range(len(self.entries)) for e in self._edges(i)],
+            order=parts.Order(list(range(len(self.entries))), list(record.backward)),
+            title=self._title(root),
+            outputs=[place[0] for place in record.roots] if len(record.roots) > 1 else None,
+            seed=self._summary(record.seed),
+            detail=self.detail,
+            scopes=scopes.found,
+            notes=[parts.Note(*note) for note in record.notes],
+        )
+        for entry in self.entries:
+            self.files.use(entry.node)
+        made.sources = self.files.sources()
+        for entry, node in zip(self.entries, made.nodes, strict=True):
+            node.at = self.files.at(entry.node)
+        return made
+
+    # Names
+
+    def _name(self, number: int) -> str | None:
+        entry = self.entries[number]
+        if entry.name:
+            return entry.name
+        node = entry.node
+        readers = [self.entries[i].node for i, _ in self.readers[number]]
+        name = assigned_name(self.sources, node, readers) or entry.variable
+        if name is None and entry.is_leaf:
+            for reader, slot in self.readers[number]:
+                name = operand_name(self.sources, self.entries[reader].node, slot)
+                if name is not None:
+                    break
+        return name
+
+    def _title(self, root: int) -> str:
+        leaves = {i for i, entry in enumerate(self.entries) if entry.is_leaf or entry.port}
+
+        def name(node: GraphNode) -> str | None:
+            number = self.numbers[id(node)]
+            return self.labels[number] if number in leaves else None
+
+        label = self.labels[root]
+        text = formula.title(self.entries[root].node, name)
+        return label if text is None or text == label else f"{label} = {text}"
+
+    # Nodes
+
+    def _node(self, number: int, scope: int) -> parts.Node:
+        entry = self.entries[number]
+        node = entry.node
+        aval = node.avals[0]
+        values, grads = entry.values, entry.grads
+        several = len(node.avals) > 1
+        return parts.Node(
+            id=number,
+            op=self._op(entry),
+            shape=list(aval.shape),
+            dtype=aval.dtype.name,
+            name=self.names[number],
+            scope=scope,
+            formula="{0}" if entry.port and not several else formula.formula(node),
+            args=self._args(entry),
+            requires_grad=entry.requires_grad or None,
+            value=None if values is None else self._summary(values[0]),
+            grad=self._summary(grads[0] if grads else None),
+            held=self._summary(entry.held),
+            outputs=self._outputs(entry) if several else None,
+            origin=self._origin(node),
+            bytes=None if values is None else sum(_bytes(v) for v in values),
+            seconds=entry.seconds,
+        )
+
+    def _args(self, entry: Entry) -> dict[str, str] | None:
+        attrs = {} if entry.is_leaf else entry.node.attrs
+        return {key: attr_text(value) for key, value in sorted(attrs.items())} or None
+
+    def _op(self, entry: Entry) -> str:
+        if entry.port:
+            return "call" if entry.node.op not in LEAVES else "identity"
+        if entry.is_input:
+            return "input"
+        return entry.node.op.name
+
+    def _outputs(self, entry: Entry) -> list[parts.Output]:
+        return [
+            parts.Output(
+                list(aval.shape),
+                aval.dtype.name,
+                None if entry.values is None else self._summary(entry.values[i]),
+                self._summary(entry.grads[i] if entry.grads else None),
+            )
+            for i, aval in enumerate(entry.node.avals)
+        ]
+
+    def _origin(self, node: GraphNode) -> parts.Origin | None:
+        if node.origin is None:
+            return None
+        forward, slot = node.origin
+        number = self.numbers.get(id(forward))
+        name = forward.name if number is None else self.labels[number]
+        return parts.Origin(forward.op.name, slot, number, name)
+
+    def _summary(self, value: Any) -> parts.Summary | None:
+        if value is None or self.detail == "shape":
+            return None
+        return summary(value, detail=self.detail, pictures=len(self.entries) <= _MANY)
+
+    # Edges
+
+    def _edges(self, number: int) -> list[parts.Edge]:
+        entry = self.entries[number]
+        found = []
+        for slot, one in enumerate(entry.inputs):
+            if isinstance(one, Literal):
+                continue
+            made = parts.Edge(one[0], number, slot, one[1] or None)
+            sent = entry.sent.get(slot)
+            if sent is not None and self.detail != "shape":
+                made.contribution = self._sent(sent)
+            if self.entries[one[0]].requires_grad:
+                made.local = self._local(entry, slot, sent)
+            if made.local is not None and made.local.value is not None:
+                made.absorbed = self._absorbed(entry, slot)
+            found.append(made)
+        return found
+
+    def _sent(self, sent: Any) -> parts.Summary:
+        small = self._summary(sent)
+        return small if small is not None and small.v is not None else counts(sent)
+
+    def _local(self, entry: Entry, slot: int, sent: Any) -> parts.Local | None:
+        node = entry.node
+        if entry.port:
+            return parts.Local(v=1.0) if sent is not None and np.ndim(sent) == 0 else None
+        rule = node.op.gradient(slot)
+        if isinstance(rule, NoGradient | Unsupported) or not node.avals[0].is_floating:
+            return None
+        local = parts.Local(text=self._rule(entry, slot))
+        if entry.values is not None and self.detail != "shape":
+            self._numbers(local, entry, slot, sent)
+        return local
+
+    def _rule(self, entry: Entry, slot: int) -> str | None:
+        names = ["" if isinstance(one, Literal) else self.labels[one[0]] for one in entry.inputs]
+        own = self.labels[self.numbers[id(entry.node)]]
+        return formula.local_rule(entry.node, slot, names, own)
+
+    def _numbers(self, local: parts.Local, entry: Entry, slot: int, sent: Any) -> None:
+        node = entry.node
+        partial = self.partial(entry, slot)
+        if partial is not None:
+            made = self._summary(partial)
+            if np.ndim(partial) == 0:
+                local.v = None if made is None else made.v
+            else:
+                local.value = made
+        if sent is None or len(node.avals) > 1 or np.ndim(entry.grads[0]) + np.ndim(sent) == 0:
+            return
+        upstream = norm(entry.grads[0])
+        local.gain = norm(sent) / upstream if upstream else None
+        local.summed = _summed(np.shape(entry.grads[0]), np.shape(sent), node.op.elementwise)
+
+    def partial(self, entry: Entry, slot: int) -> Any:
+        """The local derivative on an edge where it is a number for each element; else None."""
+        node, op = entry.node, entry.node.op
+        xs = entry.input_values(self.entries)
+        y = entry.values[0] if entry.values is not None and len(node.avals) == 1 else None
+        if y is None:
+            return None
+        with np.errstate(all="ignore"):
+            if op.partials is not None:
+                rule = op.gradient(slot)
+                value = partial_value(rule, y, xs, node)
+                return np.asarray(value, np.result_type(node.avals[0].dtype))[()]
+            if np.ndim(y) == np.ndim(xs[slot]) == 0:
+                one = node.avals[0].dtype.type(1)
+                common = None if op.common is None else op.common(one, y, *xs, **node.attrs)
+                return pulled_back(node, slot, one, y, xs, common, absorb.ref)
+        return None
+
+    def _absorbed(self, entry: Entry, slot: int) -> int | None:
+        return None
+
+
+def _bytes(value: Any) -> int:
+    return int(getattr(value, "nbytes", 8))
+
+
+def _summed(given: tuple[int, ...], wanted: tuple[int, ...], elementwise: bool) -> list[int] | None:
+    """The axes over which broadcasting was undone."""
+    if not elementwise or given == wanted:
+        return None
+    missing = len(given) - len(wanted)
+    return [
+        axis
+        for axis, n in enumerate(given)
+        if axis < missing or (wanted[axis - missing] == 1 and n != 1)
+    ] or None
+
+
+class _Files:
+    """The used lines of source files, gathered as nodes are written."""
+
+    def __init__(self) -> None:
+        self.used: dict[str, set[int]] = {}
+        self.blocks: list[tuple[str, int, int]] = []
+
+    def use(self, node: GraphNode) -> None:
+        place = _readable(node)
+        if place is not None:
+            self.used.setdefault(place.file, set()).add(place.line)
+
+    def sources(self) -> list[parts.Source]:
+        found = []
+        for file, lines in self.used.items():
+            text = [line.rstrip("\r\n") for line in linecache.getlines(file)]
+            for first, last in _runs(sorted(lines), len(text)):
+                self.blocks.append((file, first, last))
+                found.append(parts.Source(_shown(file), first, text[first - 1 : last]))
+        return found
+
+    def at(self, node: GraphNode) -> list[int] | None:
+        """[source, line], once the sources stand."""
+        place = _readable(node)
+        for number, (file, first, last) in enumerate(self.blocks):
+            if place is not None and file == place.file and first <= place.line <= last:
+                return [number, place.line]
+        return None
+
+
+def _readable(node: GraphNode) -> SourcePlace | None:
+    """Where a node was written, if that line can be read."""
+    place = None if node.raw_source is None else place_of(node.raw_source)
+    return place if place is not None and linecache.getline(place.file, place.line) else None
+
+
+def _runs(lines: list[int], end: int) -> list[tuple[int, int]]:
+    """The used lines with their neighbours, as blocks that do not meet."""
+    blocks: list[tuple[int, int]] = []
+    for line in lines:
+        first, last = max(1, line - _AROUND), min(end, line + _AROUND)
+        if blocks and first <= blocks[-1][1] + 1:
+            blocks[-1] = blocks[-1][0], last
+        else:
+            blocks.append((first, last))
+    return blocks
+
+
+def _shown(file: str) -> str:
+    """A file relative to the working directory, or its bare name: never an absolute path."""
+    path = os.path.relpath(file) if os.path.isabs(file) else file
+    path = path.replace(os.sep, "/")
+    return path.rsplit("/", 1)[-1] if path.startswith("..") or os.path.isabs(path) else path
