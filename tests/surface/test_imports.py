@@ -36,7 +36,8 @@ LADDER: dict[str, set[str]] = {
     "inspection": BELOW_TESTING | {"testing"},
     "datasets": set(),
     "demo": {PUBLIC},
-    "cli": {PUBLIC, "demo"},
+    "commands": {PUBLIC, "errors", "core", "frontends", "inspection"},
+    "cli": {PUBLIC, "demo", "commands"},
     PUBLIC: BELOW_TESTING | {"testing", "inspection"},
 }
 REQUIRED = {"numpy", "ml_dtypes", "optree"}

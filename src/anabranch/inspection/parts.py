@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+
+def held(label: str) -> str:
+    """A label as a part of an expression: one that is an expression itself goes into brackets."""
+    return f"({label})" if re.search(r"[-+*/@%<>=&|^, ]", label) else label
 
 
 @dataclass(slots=True)
@@ -116,6 +122,11 @@ class Node:
     def label(self) -> str:
         """The name, or `#3`."""
         return self.name or f"#{self.id}"
+
+    @property
+    def operand(self) -> str:
+        """The label as it stands in a formula: a name that is an expression is held together."""
+        return held(self.label)
 
     @property
     def type(self) -> str:

@@ -14,11 +14,12 @@ from anabranch.inspection.build import Builder
 from anabranch.inspection.eager import recorded_tensors
 from anabranch.inspection.record import Record
 from anabranch.inspection.trace import Trace
+from anabranch.inspection.views import Views
 
 DETAILS = ("full", "summary", "shape")
 
 
-class Report:
+class Report(Views):
     """A recorded run and what there is to see in it; made by `ab.inspect`.
 
     Attributes:

@@ -11,7 +11,8 @@ sent nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any
@@ -102,10 +103,8 @@ class Trace:
 
     def written(self, node: Node) -> str:
         """The formula with the labels of the inputs; empty for a leaf."""
-        text = node.formula or ""
-        for edge in self.inputs(node.id):
-            text = text.replace(f"{{{edge.slot}}}", self.nodes[edge.from_].label)
-        return text
+        labels = {str(e.slot): self.nodes[e.from_].operand for e in self.inputs(node.id)}
+        return filled(node.formula or "", labels)
 
     def to_json(self, *, seconds: bool = False) -> str:
         """The trace as text, one node or edge a line.
@@ -122,6 +121,16 @@ class Trace:
                 parts.append(f"{_text(key)}:{_text(_plain(value, seconds))}")
         head = f'"format":{_text(FORMAT)},"version":{VERSION}'
         return "{" + ",\n".join([head, *parts]) + "}\n"
+
+
+def filled(formula: str, texts: Mapping[str, str]) -> str:
+    """A formula with these texts in the places of its slots; braces in them stay as they are.
+
+    Example:
+        >>> filled("{0} × {1}", {"0": "x", "1": "{0}"})
+        'x × {0}'
+    """
+    return re.sub(r"\{(\d+)\}", lambda place: texts.get(place[1], place[0]), formula)
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,287 @@
+"""The story of a trace: one block a frame, with what is known then and what is delivered in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from anabranch.inspection.frames import Frame, Index, State, awaited, frames_of, gradient
+from anabranch.inspection.lookup import named, unknown
+from anabranch.inspection.parts import Check, Local, Path, Summary
+from anabranch.inspection.printed import Printed
+from anabranch.inspection.query import scope_path
+from anabranch.inspection.table import gradient_state
+from anabranch.inspection.trace import Trace
+
+FEW = 12  # nodes that every block shows; of more, it shows those that the frame is about
+_UNFOLDED = 40  # nodes that are told one by one; of more, scopes are told as one
+_PHASES = {"forward": "Forward", "seed": "Backward", "backward": "Backward", "end": "Result"}
+
+
+@dataclass
+class Delivery:
+    """A contribution as it arrives: upstream and local derivative, and the sum that it joins."""
+
+    edge: int
+    to: int
+    upstream: Summary | None
+    local: Local | None
+    amount: Summary | None
+    before: Summary | None = None
+    after: Summary | None = None
+
+
+@dataclass
+class Partial:
+    """The local derivative on the edge from a node to the one that is told."""
+
+    edge: int
+    by: int
+    local: Local
+
+
+@dataclass
+class Row:
+    """What is known of a node in a frame."""
+
+    id: int
+    name: str
+    value: Summary | None
+    is_known: bool
+    grad: Summary | None
+    gradient: str  # see `table.gradient_state`
+    arrived: int
+    of: int
+
+
+@dataclass
+class Block:
+    """One frame of the story.
+
+    Attributes:
+        kind: `"forward"`, `"seed"`, `"backward"`, `"end"` or `"note"`.
+        phase, part, of: its place: `Backward 4 of 4`.
+        nodes: what it is about; several where a scope is told as one.
+        name: what they are called.
+        title, text: the words of a story made by hand, else empty.
+        formula: how the node is computed, with `{0}`, `{1}` for its inputs by slot.
+        inputs: the node in each of these slots; written: the formula with their names.
+        readers: how many contributions its gradient is made of.
+        rows: nodes and what is known of each.
+        partials: the local derivatives that are known from it on.
+        deliveries: the contributions that arrive in it.
+        line: file and number, and the text there.
+    """
+
+    kind: str
+    phase: str
+    part: int
+    of: int
+    nodes: list[int]
+    name: str
+    title: str = ""
+    text: str = ""
+    formula: str = ""
+    inputs: dict[int, int] = field(default_factory=dict)
+    written: str = ""
+    readers: int = 0
+    rows: list[Row] = field(default_factory=list)
+    partials: list[Partial] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    line: list[str] | None = None
+
+
+@dataclass
+class Story(Printed):
+    """The frames of a trace in order.
+
+    `str(story)` prints every block; `anabranch story` steps through them on a terminal.
+
+    Attributes:
+        title: of the trace.
+        blocks: one a frame.
+        checks: gradients beside central differences, for the last block.
+        names: the label of each node that is mentioned.
+        followed: the node whose paths the last block shows.
+        paths: its paths to the root.
+    """
+
+    kind: ClassVar[str] = "story"
+    title: str
+    blocks: list[Block]
+    checks: list[Check]
+    names: dict[int, str]
+    followed: int | None = None
+    paths: list[Path] = field(default_factory=list)
+
+
+def story(
+    trace: Trace, *, scope: str | None = None, each_edge: bool = False, node: str | None = None
+) -> Story:
+    """The story of a trace.
+
+    Args:
+        trace: what to tell.
+        scope: only what happens inside this scope, by its path.
+        each_edge: whether each contribution has a frame of its own.
+        node: the node whose gradient is followed to the end, the first input by default.
+
+    Raises:
+        ArgumentError: `[unknown-name]` for a scope or node that is not there.
+    """
+    teller = _Teller(trace, scope, node)
+    blocks = list(teller.blocks(each_edge))
+    mentioned = {row.id for block in blocks for row in block.rows}
+    mentioned |= {number for block in blocks for number in block.nodes}
+    paths = teller.paths()
+    mentioned |= {number for path in paths for number in path.nodes}
+    mentioned |= {one.by for block in blocks for one in block.partials}
+    names = {number: trace.nodes[number].label for number in sorted(mentioned)}
+    return Story(trace.title, blocks, trace.checks, names, teller.followed, paths)
+
+
+class _Teller:
+    """Walks the frames and keeps what is known."""
+
+    def __init__(self, trace: Trace, scope: str | None, node: str | None) -> None:
+        self.trace = trace
+        self.tree = json.loads(trace.to_json())
+        self.index = Index(self.tree)
+        self.inside = None if scope is None else self._nodes_in(scope)
+        self.followed = self._followed(node)
+        self.frames = self._frames()
+
+    def _nodes_in(self, scope: str) -> set[int]:
+        found = set()
+        for node in self.trace.nodes:
+            path = scope_path(self.trace, node)
+            if path == scope or path.startswith(f"{scope}/"):
+                found.add(node.id)
+        if not found:
+            paths = sorted({scope_path(self.trace, node) for node in self.trace.nodes} - {""})
+            raise unknown("scope", scope, paths)
+        return found
+
+    def _followed(self, name: str | None) -> int | None:
+        nodes = self.trace.nodes
+        if name is not None:
+            return named(self.trace, name).id
+        leaves = [n.id for n in nodes if n.is_leaf and self.trace.arrivals(n.id)]
+        return leaves[0] if leaves else None
+
+    def _frames(self) -> list[Frame]:
+        # A scope that is asked for is open; in a long story the others are told as one frame each.
+        opened = None if self.inside is not None or len(self.trace.nodes) <= _UNFOLDED else {0}
+        frames = frames_of(self.tree, opened)
+        if self.inside is None:
+            return frames
+        kept = [f for f in frames if f.kind == "end" or self.inside.issuperset(f.nodes)]
+        return [f for f in kept if f.kind != "seed" or f.nodes]
+
+    def blocks(self, each_edge: bool) -> Iterator[Block]:
+        """The blocks, one by one."""
+        state = State(self.frames[0], 0) if self.frames else None
+        for at, frame in enumerate(self.frames):
+            assert state is not None
+            state.frame, state.at = frame, at
+            if frame.kind == "forward":
+                state.known.update(frame.nodes)
+            state.seeded |= frame.kind == "seed"
+            edges = [i for node in frame.nodes for i in self._sent(node)]
+            if frame.kind != "backward":
+                yield self._block(frame, state, [])
+            elif each_edge and edges:
+                for i in edges:
+                    yield self._block(frame, state, self._delivered(state, [i]))
+            else:
+                yield self._block(frame, state, self._delivered(state, edges))
+            state.sent.update(frame.nodes if frame.kind == "backward" else ())
+
+    def _sent(self, node: int) -> list[int]:
+        return [i for i in self.index.ins[node] if "contribution" in self.index.edges[i]]
+
+    def _delivered(self, state: State, edges: Sequence[int]) -> list[Delivery]:
+        found = []
+        for i in edges:
+            edge = self.trace.edges[i]
+            before = self._gradient(state, edge.from_)
+            state.arrived[i] = state.at
+            found.append(
+                Delivery(
+                    i,
+                    edge.from_,
+                    self.trace.nodes[edge.to].grad,
+                    edge.local,
+                    edge.contribution,
+                    before,
+                    self._gradient(state, edge.from_),
+                )
+            )
+        return found
+
+    def _gradient(self, state: State, node: int) -> Summary | None:
+        found = gradient(self.index, state, node)
+        if not found:
+            return None
+        return self.trace.nodes[node].grad if len(found) > 1 else Summary(v=found["v"])
+
+    def _block(self, frame: Frame, state: State, deliveries: list[Delivery]) -> Block:
+        nodes = [n for n in frame.nodes if self.inside is None or n in self.inside]
+        shown = self._shown(frame, deliveries)
+        about = self.trace.nodes[nodes[-1]] if len(nodes) == 1 else None
+        block = Block(
+            frame.kind, _PHASES.get(frame.kind, "Note"), frame.part, frame.of, nodes,
+            self._name(frame), frame.title, frame.text,
+            rows=[self._row(state, number) for number in shown], deliveries=deliveries,
+        )  # fmt: skip
+        if frame.kind == "forward":
+            edges = [i for number in nodes[-FEW:] for i in self.index.ins[number]]
+            block.partials = list(self._partials(edges))
+        if about is not None:
+            inputs = self.trace.inputs(about.id)
+            block.formula, block.written = about.formula or "", self.trace.written(about)
+            block.inputs = {edge.slot: edge.from_ for edge in inputs}
+            block.readers = len(awaited(self.index, about.id))
+            where = self.trace.line(about)
+            block.line = None if where is None else [f"{where[0]}:{where[1]}", where[2]]
+        return block
+
+    def _partials(self, edges: Sequence[int]) -> Iterator[Partial]:
+        for i in edges:
+            edge = self.trace.edges[i]
+            if edge.local is not None:
+                yield Partial(i, edge.from_, edge.local)
+
+    def _name(self, frame: Frame) -> str:
+        if isinstance(frame.item, int):
+            return self.trace.nodes[frame.item].label
+        return self.trace.scopes[int(frame.item[1:])].name or frame.item
+
+    def _shown(self, frame: Frame, deliveries: list[Delivery]) -> list[int]:
+        every = range(len(self.trace.nodes))
+        if len(every) <= FEW and self.inside is None:
+            return list(every)
+        about = set(frame.nodes[-FEW:]) | {one.to for one in deliveries[:FEW]}
+        if len(frame.nodes) == 1:
+            about |= {edge.from_ for edge in self.trace.inputs(frame.nodes[0])[:FEW]}
+        if self.followed is not None:
+            about.add(self.followed)
+        return sorted(about)
+
+    def _row(self, state: State, number: int) -> Row:
+        node = self.trace.nodes[number]
+        arms = awaited(self.index, number)
+        grad = self._gradient(state, number)
+        here = [i for i in arms if i in state.arrived]
+        final = gradient_state(self.trace, node)
+        waits = final if state.frame.kind == "end" or final == "unwanted" else "waiting"
+        return Row(
+            number, node.label, node.value, number in state.known, grad,
+            "arrived" if here or grad is not None else waits, len(here), len(arms),
+        )  # fmt: skip
+
+    def paths(self) -> list[Path]:
+        """The ways of the followed node, where there are few."""
+        return []
