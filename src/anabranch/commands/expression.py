@@ -34,6 +34,7 @@ LONGEST, DEEPEST, LARGEST = (
 )  # characters, operations inside one another, lengths
 _NAMED = 24  # characters of an intermediate value that serve as its name
 _EXACT = 2**53
+_RANK = 8  # of lists inside lists
 
 _CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
 _ALIASES = {"abs": "absolute"}
@@ -282,18 +283,22 @@ class _Reader:
         return self._whole(whole, node)
 
     def _whole(self, whole: ast.AST, node: ast.AST) -> int:
-        number = isinstance(node, ast.Constant | ast.UnaryOp) and self._value(node)
-        if type(number) is not int:
+        sign, one = 1, node
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            sign, one = -1, node.operand
+        if not isinstance(one, ast.Constant) or type(one.value) is not int:
             self._refuse_at(whole, _REFUSED[ast.Subscript])
-        return number
+        return sign * one.value
 
     def array(self, node: ast.List) -> Any:
-        rows = self._rows(node)
+        rows = self._rows(node, 1)
         return self._applied(node, tensor, rows)
 
-    def _rows(self, node: ast.AST) -> Any:
+    def _rows(self, node: ast.AST, depth: int) -> Any:
         if isinstance(node, ast.List):
-            return [self._rows(one) for one in node.elts]
+            if depth > _RANK:
+                self._refuse_at(node, f"lists go {_RANK} deep")
+            return [self._rows(one, depth + 1) for one in node.elts]
         value = self._value(node)
         if isinstance(value, Tensor):
             self._refuse_at(node, "a list holds numbers only")

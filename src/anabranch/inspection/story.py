@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from anabranch.inspection.frames import Frame, Index, State, awaited, frames_of, gradient
+import numpy as np
+
+from anabranch.inspection.frames import Frame, frames_of
 from anabranch.inspection.lookup import named, unknown
 from anabranch.inspection.parts import Check, Local, Path, Summary
 from anabranch.inspection.printed import Printed
@@ -147,8 +149,13 @@ class _Teller:
 
     def __init__(self, trace: Trace, scope: str | None, node: str | None) -> None:
         self.trace = trace
-        self.tree = json.loads(trace.to_json())
-        self.index = Index(self.tree)
+        self._into: list[list[int]] = [[] for _ in trace.nodes]
+        for i, edge in enumerate(trace.edges):
+            self._into[edge.to].append(i)
+        self._awaited: dict[int, int] = {}
+        self._known: set[int] = set()
+        self._arrived: dict[int, int] = {}
+        self._sums: dict[int, Summary | None] = {}  # None: something is there, nobody knows what
         self.inside = None if scope is None else self._nodes_in(scope)
         self.followed = self._followed(node)
         self.frames = self._frames()
@@ -174,7 +181,7 @@ class _Teller:
     def _frames(self) -> list[Frame]:
         # A scope that is asked for is open; in a long story the others are told as one frame each.
         opened = None if self.inside is not None or len(self.trace.nodes) <= _UNFOLDED else {0}
-        frames = frames_of(self.tree, opened)
+        frames = frames_of(json.loads(self.trace.to_json()), opened)
         if self.inside is None:
             return frames
         kept = [f for f in frames if f.kind == "end" or self.inside.issuperset(f.nodes)]
@@ -182,74 +189,62 @@ class _Teller:
 
     def blocks(self, each_edge: bool) -> Iterator[Block]:
         """The blocks, one by one."""
-        state = State(self.frames[0], 0) if self.frames else None
-        for at, frame in enumerate(self.frames):
-            assert state is not None
-            state.frame, state.at = frame, at
+        for frame in self.frames:
             if frame.kind == "forward":
-                state.known.update(frame.nodes)
-            state.seeded |= frame.kind == "seed"
-            edges = [i for node in frame.nodes for i in self._sent(node)]
+                self._known.update(frame.nodes)
+            if frame.kind == "seed":
+                self._sums[self.trace.root] = self.trace.seed or Summary(v=1.0)
+            edges = [i for node in frame.nodes for i in self._into[node]]
+            sent = [i for i in edges if self.trace.edges[i].contribution is not None]
             if frame.kind != "backward":
-                yield self._block(frame, state, [])
-            elif each_edge and edges:
-                for i in edges:
-                    yield self._block(frame, state, self._delivered(state, [i]))
+                yield self._block(frame, [])
+            elif each_edge and sent:
+                for i in sent:
+                    yield self._block(frame, [self._delivered(i)])
             else:
-                yield self._block(frame, state, self._delivered(state, edges))
-            state.sent.update(frame.nodes if frame.kind == "backward" else ())
+                yield self._block(frame, [self._delivered(i) for i in sent])
 
-    def _sent(self, node: int) -> list[int]:
-        return [i for i in self.index.ins[node] if "contribution" in self.index.edges[i]]
+    def _delivered(self, number: int) -> Delivery:
+        edge = self.trace.edges[number]
+        to, amount = edge.from_, edge.contribution
+        assert amount is not None
+        before = self._sums.get(to)
+        self._arrived[to] = self._arrived.get(to, 0) + 1
+        after = amount if to not in self._sums else added(before, amount)
+        if self._arrived[to] == self._of(to):
+            after = self.trace.nodes[to].grad
+        self._sums[to] = after
+        upstream = self.trace.nodes[edge.to].grad
+        return Delivery(number, to, upstream, edge.local, amount, before, after)
 
-    def _delivered(self, state: State, edges: Sequence[int]) -> list[Delivery]:
-        found = []
-        for i in edges:
-            edge = self.trace.edges[i]
-            before = self._gradient(state, edge.from_)
-            state.arrived[i] = state.at
-            found.append(
-                Delivery(
-                    i,
-                    edge.from_,
-                    self.trace.nodes[edge.to].grad,
-                    edge.local,
-                    edge.contribution,
-                    before,
-                    self._gradient(state, edge.from_),
-                )
-            )
-        return found
+    def _of(self, number: int) -> int:
+        """How many contributions a node is sent."""
+        if number not in self._awaited:
+            self._awaited[number] = len(self.trace.arrivals(number))
+        return self._awaited[number]
 
-    def _gradient(self, state: State, node: int) -> Summary | None:
-        found = gradient(self.index, state, node)
-        if not found:
-            return None
-        return self.trace.nodes[node].grad if len(found) > 1 else Summary(v=found["v"])
-
-    def _block(self, frame: Frame, state: State, deliveries: list[Delivery]) -> Block:
+    def _block(self, frame: Frame, deliveries: list[Delivery]) -> Block:
         nodes = [n for n in frame.nodes if self.inside is None or n in self.inside]
         shown = self._shown(frame, deliveries)
-        about = self.trace.nodes[nodes[-1]] if len(nodes) == 1 else None
         block = Block(
             frame.kind, _PHASES.get(frame.kind, "Note"), frame.part, frame.of, nodes,
             self._name(frame), frame.title, frame.text,
-            rows=[self._row(state, number) for number in shown], deliveries=deliveries,
+            rows=[self._row(number, frame.kind == "end") for number in shown],
+            deliveries=deliveries,
         )  # fmt: skip
         if frame.kind == "forward":
-            edges = [i for number in nodes[-FEW:] for i in self.index.ins[number]]
-            block.partials = list(self._partials(edges))
-        if about is not None:
-            inputs = self.trace.inputs(about.id)
+            block.partials = list(self._partials(nodes[-FEW:]))
+        if len(nodes) == 1:
+            about = self.trace.nodes[nodes[0]]
             block.formula, block.written = about.formula or "", self.trace.written(about)
-            block.inputs = {edge.slot: edge.from_ for edge in inputs}
-            block.readers = len(awaited(self.index, about.id))
+            block.inputs = {edge.slot: edge.from_ for edge in self.trace.inputs(about.id)}
+            block.readers = self._of(about.id)
             where = self.trace.line(about)
             block.line = None if where is None else [f"{where[0]}:{where[1]}", where[2]]
         return block
 
-    def _partials(self, edges: Sequence[int]) -> Iterator[Partial]:
-        for i in edges:
+    def _partials(self, nodes: Sequence[int]) -> Iterator[Partial]:
+        for i in [i for number in nodes for i in self._into[number]]:
             edge = self.trace.edges[i]
             if edge.local is not None:
                 yield Partial(i, edge.from_, edge.local)
@@ -270,18 +265,25 @@ class _Teller:
             about.add(self.followed)
         return sorted(about)
 
-    def _row(self, state: State, number: int) -> Row:
-        node = self.trace.nodes[number]
-        arms = awaited(self.index, number)
-        grad = self._gradient(state, number)
-        here = [i for i in arms if i in state.arrived]
+    def _row(self, number: int, is_last: bool) -> Row:
+        node, grad = self.trace.nodes[number], self._sums.get(number)
         final = gradient_state(self.trace, node)
-        waits = final if state.frame.kind == "end" or final == "unwanted" else "waiting"
+        state = final if is_last or final == "unwanted" else "waiting"
+        if number in self._sums:
+            state = "arrived"
         return Row(
-            number, node.label, node.value, number in state.known, grad,
-            "arrived" if here or grad is not None else waits, len(here), len(arms),
+            number, node.label, node.value, number in self._known, grad, state,
+            self._arrived.get(number, 0), self._of(number),
         )  # fmt: skip
 
     def paths(self) -> list[Path]:
         """The ways of the followed node, where there are few."""
         return []
+
+
+def added(one: Summary | None, other: Summary) -> Summary | None:
+    """The sum of two values that are known element by element; else None."""
+    if one is None or one.v is None or other.v is None:
+        return None
+    a, b = np.asarray(one.v, np.float64), np.asarray(other.v, np.float64)
+    return Summary(v=(a + b).tolist()) if a.shape == b.shape else None

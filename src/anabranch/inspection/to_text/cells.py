@@ -57,10 +57,13 @@ def norm(summary: Any) -> float:
 
 
 def gradient(page: Page, state: str, summary: Any) -> Span:
-    """A gradient: a number, `·` awaited, `none` where nothing arrived, `—` where none is wanted."""
+    """A gradient: a number, `·` awaited, `none` where nothing arrived, `—` where none is wanted.
+
+    `…` stands for what several contributions make of a large array before the last one is there.
+    """
     if summary is not None:
         return brief(page, summary, "grad")
-    return {"none": "none", "unwanted": "—"}.get(state, "·"), "mute"
+    return {"none": "none", "unwanted": "—", "arrived": "…"}.get(state, "·"), "mute"
 
 
 def value(page: Page, summary: Any) -> Span:
