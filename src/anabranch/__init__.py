@@ -36,11 +36,13 @@ from anabranch.errors import GradientCheckError as GradientCheckError
 from anabranch.errors import GraphError as GraphError
 from anabranch.errors import InternalError as InternalError
 from anabranch.errors import NoGradientError as NoGradientError
+from anabranch.errors import NonFiniteError as NonFiniteError
 from anabranch.errors import NoValueError as NoValueError
 from anabranch.errors import OutOfRangeError as OutOfRangeError
 from anabranch.errors import ShapeError as ShapeError
 from anabranch.errors import StaleValueError as StaleValueError
 from anabranch.errors import TraceError as TraceError
+from anabranch.errors import TraceFileError as TraceFileError
 from anabranch.frontends.compiled import compile as compile
 from anabranch.frontends.custom import custom_derivative as custom_derivative
 from anabranch.frontends.derived import hessian as hessian
@@ -63,8 +65,8 @@ from anabranch.frontends.transforms import gradients as gradients
 from anabranch.frontends.transforms import jvp as jvp
 from anabranch.frontends.transforms import value_and_grad as value_and_grad
 from anabranch.frontends.transforms import vjp as vjp
+from anabranch.inspection.looking import inspect as inspect
 from anabranch.inspection.report import Report as Report
-from anabranch.inspection.report import inspect as inspect
 from anabranch.testing.gradients import check_gradients as check_gradients
 
 __version__ = "0.1.0"

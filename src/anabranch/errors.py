@@ -12,6 +12,8 @@
     ├── NoGradientError             also NotImplementedError
     ├── FreedGraphError             also RuntimeError
     ├── StaleValueError             also RuntimeError
+    ├── NonFiniteError              also FloatingPointError: NaN or infinity where none may be
+    ├── TraceFileError              also ValueError
     ├── GradientCheckError          also AssertionError: a derivative that differences deny
     └── InternalError               also AssertionError: a fault of the library, never of the user
 
@@ -119,6 +121,14 @@ class FreedGraphError(AnabranchError, RuntimeError):
 
 class StaleValueError(AnabranchError, RuntimeError):
     """A value that a derivative needs was changed after the forward pass."""
+
+
+class NonFiniteError(AnabranchError, FloatingPointError):
+    """A value that is not finite appeared under `ab.config(nonfinite="raise")`."""
+
+
+class TraceFileError(AnabranchError, ValueError):
+    """A file that should hold a recorded run holds something else."""
 
 
 class GradientCheckError(AnabranchError, AssertionError):

@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.backends.base import Capabilities
+from anabranch.core.bind import state
 from anabranch.core.dtype import BFLOAT16
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 from anabranch.core.values import held_narrow
 from anabranch.errors import AnabranchError
+
+Observe = Callable[[Node, list[Any], Any], object]
 
 
 class Instruction(NamedTuple):
@@ -93,7 +96,10 @@ class ReferenceExecutable:
         self._initial.append(edge.value)
         return len(self._initial) - 1
 
-    def run(self, arguments: Sequence[Any]) -> list[Any]:
+    def run(self, arguments: Sequence[Any], observe: Observe | None = None) -> list[Any]:
+        """See `Executable.run`; `observe` is called with (node, input values, its result)."""
+        if observe is None and state.guard is not None:
+            observe = state.guard.after
         env = self._initial.copy()
         for place, value in zip(self._parameters, arguments, strict=True):
             env[place] = value
@@ -113,6 +119,8 @@ class ReferenceExecutable:
                     raise
                 if is_weak:
                     out = out.item() if hasattr(out, "item") else out
+                if observe is not None:
+                    observe(node, [env[i] for i in inputs], out)
                 if len(outputs) == 1:
                     env[outputs[0]] = out
                 else:

@@ -36,6 +36,9 @@ class State(threading.local):
     """What this thread is doing.
 
     trace: the graph that a running trace builds; ops go there.
+    door: who takes every op, if not the operands decide: the trace, or one who looks on.
+    guard: who refuses values that are not finite, where that is wanted.
+    onlooker: who is told of each derivative that is taken.
     recording: whether eager ops are recorded.
     transforms: how many derivatives of functions are being evaluated, one inside the other.
     aliases: ids of the nodes that stand for the variables of these derivatives.
@@ -45,6 +48,9 @@ class State(threading.local):
     """
 
     trace: Graph | None = None
+    door: Any = None
+    guard: Any = None
+    onlooker: Any = None
     recording: bool = True
     transforms: int = 0
     aliases: set[int] = set()  # noqa: RUF012  # replaced by each outermost derivative
@@ -55,6 +61,8 @@ class State(threading.local):
     @contextmanager
     def changed(self, **changes: Any) -> Iterator[None]:
         """These fields have other values in the block, and their own again behind it."""
+        if "trace" in changes:
+            changes["door"] = changes["trace"]
         before = {name: getattr(self, name) for name in changes}
         self.__dict__.update(changes)
         try:
@@ -87,9 +95,9 @@ def bind(op: Op | str, *args: Any, **attrs: Any) -> Any:
         ShapeError, DTypeError: what the op's own rules say.
     """
     record = lookup(op) if isinstance(op, str) else op
-    trace = state.trace
-    if trace is not None:
-        return trace.apply(record, args, attrs)
+    door = state.door
+    if door is not None:
+        return door.apply(record, args, attrs)
     best = None
     for arg in args:
         found = _frontends.get(type(arg))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from anabranch.errors import ArgumentError
 
@@ -16,6 +18,7 @@ class Options:
 
     absorb_zero: bool = True
     full_traceback: bool = False
+    nonfinite: str = field(default="propagate", compare=False)  # changes no graph
 
 
 class _Current(threading.local):
@@ -25,22 +28,28 @@ class _Current(threading.local):
 _current = _Current()
 
 
+CHOICES = {"nonfinite": ("propagate", "raise")}
+_entered: dict[str, Callable[[Options], AbstractContextManager[Any]]] = {}
+
+
 def options() -> Options:
     """The options in force in this thread."""
     return _current.options
 
 
 @contextmanager
-def config(**changes: bool) -> Iterator[Options]:
+def config(**changes: Any) -> Iterator[Options]:
     """Change options for the block and this thread; they return to what they were after it.
 
     Options:
         absorb_zero: whether a cotangent that is exactly 0 absorbs a partial derivative that is
             not finite (default True, see `docs/conventions.md`).
         full_traceback: whether errors show the library's own frames (default False).
+        nonfinite: `"propagate"` (default) lets NaN and infinities pass as the values they are;
+            `"raise"` stops at the first op that makes one, see `docs/seeing.md`.
 
     Raises:
-        ArgumentError: for an option that does not exist.
+        ArgumentError: `[unknown-option]`, or `[bad-argument]` for a value it cannot have.
 
     Example:
         >>> import anabranch as ab
@@ -49,15 +58,28 @@ def config(**changes: bool) -> Iterator[Options]:
         >>> bool(slope != slope)  # 0 times inf is NaN again
         True
     """
-    known = [field.name for field in fields(Options)]
+    known = [one.name for one in fields(Options)]
     for name in changes:
         if name not in known:
             raise ArgumentError(
                 "unknown-option", f"config has no option {name!r}; it has {', '.join(known)}"
             )
+    for name, choices in CHOICES.items():
+        if changes.get(name, choices[0]) not in choices:
+            wanted = " or ".join(map(repr, choices))
+            raise ArgumentError("bad-argument", f"{name} is {wanted}, not {changes[name]!r}")
     previous = _current.options
     _current.options = replace(previous, **changes)
     try:
-        yield _current.options
+        with contextlib.ExitStack() as stack:
+            for name, enter in _entered.items():
+                if name in changes:
+                    stack.enter_context(enter(_current.options))
+            yield _current.options
     finally:
         _current.options = previous
+
+
+def when_changed(name: str, enter: Callable[[Options], AbstractContextManager[Any]]) -> None:
+    """Enter this context, made for the new options, for each block that changes the option."""
+    _entered[name] = enter

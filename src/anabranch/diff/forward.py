@@ -15,8 +15,9 @@ from anabranch.core.graph import Graph
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.replay import replay
+from anabranch.diff.refusing import Observer
 from anabranch.diff.region import Key, Step, ancestors, dependents, key_of, node_steps
-from anabranch.diff.reverse import Observer, reverse, zeros_like
+from anabranch.diff.reverse import reverse, zeros_like
 from anabranch.diff.rules import fitted, meeting, missing_rule, partial_value, scaled
 
 

@@ -7,17 +7,16 @@ once, also when two edges join the same two nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from anabranch.core.bind import state
 from anabranch.core.node import Literal, Node
 from anabranch.core.values import ARRAYS
+from anabranch.diff.refusing import Observer, refusing
 from anabranch.diff.region import Key, Step, key_of
 from anabranch.diff.rules import meeting, pulled_back
 from anabranch.ops.layout import broadcast_to
-
-Observer = Callable[[Node, int, Any], object]
 
 
 def reverse(
@@ -35,7 +34,20 @@ def reverse(
         observer: called with (node, input slot, contribution) for each contribution, in order.
 
     A key that is missing at the end is a structural zero: no path led there.
+
+    Raises:
+        NonFiniteError: `[non-finite]` under `config(nonfinite="raise")`.
     """
+    if state.guard is None:
+        return _walked(steps, cts, wanted, observer)
+    # What is sent is judged, not what the rules form on the way: a slope may be infinite.
+    with state.changed(door=state.trace):
+        return _walked(steps, cts, wanted, refusing(steps, cts, observer))
+
+
+def _walked(
+    steps: Sequence[Step], cts: dict[Key, Any], wanted: set[int], observer: Observer | None
+) -> dict[Key, Any]:
     before = state.origin
     y = steps[-1].y if steps else None
     meet = meeting(y)

@@ -64,7 +64,7 @@ class CompiledFunction:
         if state.trace is not None or any(isinstance(leaf, Edge) for leaf in leaves):
             return self.function(*args, **kwargs)  # inside another graph it is part of that graph
         trace, program = self._compiled(leaves, structure)
-        values = [v for v in leaves if not isinstance(leaf_aval(v), Static)] + trace.captured
+        values = _values(leaves, trace)
         gives_tensors = any(type(v) is Tensor for v in leaves)
         tracked = any(type(v) is Tensor and v.is_tracked for v in values)
         if state.recording and tracked and (gives_tensors or state.transforms):
@@ -73,6 +73,13 @@ class CompiledFunction:
         if gives_tensors:
             results = [make_tensor(out) for out in results]
         return trace.result(results)
+
+    @boundary
+    def prepared(self, *args: Any, **kwargs: Any) -> tuple[Program, list[Any]]:
+        """The compiled graph for these arguments, and one value for each of its parameters."""
+        leaves, structure = self._leaves(args, kwargs)
+        trace, program = self._compiled(leaves, structure)
+        return program, [_plain(v) for v in _values(leaves, trace)]
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
         if self._static:
@@ -210,6 +217,11 @@ def _shown(key: Any) -> str:
     if isinstance(key, Aval):
         return f"{key} number" if key.weak else str(key)
     return str(key[1]) if isinstance(key, tuple) else repr(key)
+
+
+def _values(leaves: Sequence[Any], trace: Trace) -> list[Any]:
+    """What a compiled graph takes: the leaves that are no part of the program, and captures."""
+    return [v for v in leaves if not isinstance(leaf_aval(v), Static)] + trace.captured
 
 
 def _plain(value: Any) -> Any:

@@ -14,11 +14,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from anabranch.core.aval import aval_of
+from anabranch.core.bind import state
 from anabranch.core.node import Literal, Node
 from anabranch.core.source import capture, resolve
 from anabranch.core.values import as_array
+from anabranch.diff.refusing import Observer
 from anabranch.diff.region import Key, Step, in_order, key_of
-from anabranch.diff.reverse import Observer, reverse
+from anabranch.diff.reverse import reverse
 from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
 from anabranch.frontends.stale import check_step
 
@@ -156,6 +158,8 @@ def backward(
     order = _region(tensor)
     wanted = {edge.node.id for edge in order.values()}
     cts: dict[Key, Any] = {key_of(tensor): start}
+    if state.onlooker is not None:
+        state.onlooker.pulled([tensor], dict(cts), ())
     # Convention values of masked branches, like 0 times inf, are no news to the user.
     with np.errstate(all="ignore"):
         reverse(steps(order.values(), wanted, recorded=False), cts, wanted, observer)

@@ -62,6 +62,7 @@ class Evaluation:
         self.is_recorded = state.recording and (self.is_nested or tracked)
         self.aliases: list[Any] = []
         self.names: list[str] = []
+        self.restated: list[str] = []  # what the stability rows did
         self.structures: list[tuple[int | str, Any]] = []
         if not self.is_nested:
             state.aliases = set()
@@ -91,8 +92,8 @@ class Evaluation:
         leaves, structure = flatten(out)
         places = [i for i, leaf in enumerate(leaves) if is_recorded(leaf) and leaf.node.inputs]
         with np.errstate(all="ignore"):
-            found, report = restated([leaves[i] for i in places], after=self.aliases)
-        if not report:
+            found, self.restated = restated([leaves[i] for i in places], after=self.aliases)
+        if not self.restated:
             return out
         for i, new in zip(places, found, strict=True):
             leaves[i] = new
@@ -145,6 +146,8 @@ class Evaluation:
             root, ct = next((e, c) for e, c in zip(outputs, cts, strict=True) if is_started(e, c))
             engine.tell(root, ct)
         steps, within = self._steps(outputs)
+        if state.onlooker is not None and not (self.is_nested or self.is_symbolic):
+            state.onlooker.pulled(outputs, start, self.aliases)
         found = self._walk(lambda: reverse(steps, start, within))
         return [found.get(key_of(alias)) for alias in self.aliases]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.backends.base import Backend, Executable
 from anabranch.backends.reference import ReferenceBackend
-from anabranch.core.bind import NUMBERS
+from anabranch.core.bind import NUMBERS, state
 from anabranch.core.graph import Graph
 from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import PassReport, run_passes
@@ -45,6 +45,8 @@ class Program:
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs for checked arguments; none shares memory with another or an argument."""
+        if state.onlooker is not None:
+            state.onlooker.runs(self, arguments)
         taken = {id(argument) for argument in arguments}
         results = []
         for out in self.executable.run(arguments):

@@ -114,12 +114,18 @@ class CompiledGraph:
             DTypeError: `[argument-dtype]`, naming the parameter.
         """
         values = self._values(args, kwargs)
-        results = self.program.run(
-            [self._checked(p, v) for p, v in zip(self.parameters, values, strict=True)]
-        )
+        results = self.program.run(self._checked_all(values))
         if any(isinstance(v, Tensor) for v in values):
             results = [Tensor(out) for out in results]
         return results[0] if self._single else results
+
+    @boundary
+    def prepared(self, *args: Any, **kwargs: Any) -> tuple[Program, list[Any]]:
+        """The program, and the checked value of each parameter for these arguments."""
+        return self.program, self._checked_all(self._values(args, kwargs))
+
+    def _checked_all(self, values: Sequence[Any]) -> list[Any]:
+        return [self._checked(p, v) for p, v in zip(self.parameters, values, strict=True)]
 
     def _values(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         names = [str(p.name) for p in self.parameters]

@@ -236,6 +236,8 @@ def gradients(
     else:
         with state.changed(recording=record), np.errstate(all="ignore"):
             start = {key_of(z): ct if record and isinstance(ct, Tensor) else engine.seed(z, ct)}
+            if state.onlooker is not None and not record:
+                state.onlooker.pulled([z], dict(start), xs)
             found = reverse(engine.steps(region.values(), within, record), start, within)
     results = []
     for position, x in enumerate(xs):

@@ -48,7 +48,7 @@ class Builder:
 
     def made(self) -> Trace:
         record = self.record
-        scopes = Scopes(self.entries, self.names)
+        scopes = Scopes(self.entries, self._label)
         root = record.roots[0][0]
         made = Trace(
             root=root,
@@ -85,6 +85,12 @@ class Builder:
                     break
         return name
 
+    def _label(self, node: GraphNode) -> str:
+        """What to call a node that may stand outside the record."""
+        number = self.numbers.get(id(node))
+        known = node.name if number is None else self.names[number]
+        return known or assigned_name(self.sources, node, ()) or node.op.name
+
     def _title(self, root: int) -> str:
         leaves = {i for i, entry in enumerate(self.entries) if entry.is_leaf or entry.port}
 
@@ -92,9 +98,11 @@ class Builder:
             number = self.numbers[id(node)]
             return self.labels[number] if number in leaves else None
 
-        label = self.labels[root]
+        label = self.record.title or self.names[root]
         text = formula.title(self.entries[root].node, name)
-        return label if text is None or text == label else f"{label} = {text}"
+        if text is None or text == label:
+            return label or self.labels[root]
+        return text if label is None else f"{label} = {text}"
 
     # Nodes
 
@@ -150,8 +158,7 @@ class Builder:
             return None
         forward, slot = node.origin
         number = self.numbers.get(id(forward))
-        name = forward.name if number is None else self.labels[number]
-        return parts.Origin(forward.op.name, slot, number, name)
+        return parts.Origin(forward.op.name, slot, number, self._label(forward))
 
     def _summary(self, value: Any) -> parts.Summary | None:
         if value is None or self.detail == "shape":

@@ -156,8 +156,10 @@ def assigned_name(sources: Sources, node: Node, readers: Iterable[Node]) -> str 
     A call may apply several ops on one line; then the value is the one that no other op of the
     same line reads.
     """
+    if len(node.avals) > 1 or node.origin is not None:
+        return None  # a node of a derivative has the line of what it derives
     targets = sources.targets(node.raw_source)
-    if not targets or len(node.avals) > 1:
+    if not targets:
         return None
     calls = sources.expression(node.raw_source).calls
     same_line = any(reader.raw_source == node.raw_source for reader in readers)

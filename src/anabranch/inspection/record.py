@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core.bind import NUMBERS
 from anabranch.core.graph import Graph
 from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Literal, Node
@@ -75,17 +76,21 @@ class Record:
     """All entries of a run in forward order.
 
     Attributes:
+        title: what the program is called, where it has a name.
         roots: the places of the results, the differentiated one first.
         backward: the entries whose rule ran, in order.
         seed: the cotangent that the backward pass started from; None without one.
-        caller: what variables of the caller hold, by the id of the value.
+        notes: kind, sentence and entry of what else there is to know.
+        recorder: what filled it.
     """
 
     entries: list[Entry] = field(default_factory=list)
+    title: str | None = None
     roots: list[Place] = field(default_factory=list)
     backward: list[int] = field(default_factory=list)
     seed: Any = None
     notes: list[tuple[str, str, int | None]] = field(default_factory=list)
+    recorder: Recorder | None = None
 
     def add(self, entry: Entry) -> int:
         self.entries.append(entry)
@@ -107,6 +112,8 @@ class Recorder:
     def add(self, node: Node, values: tuple[Any, ...] | None, **more: Any) -> Entry:
         """The entry of a node whose inputs have been added."""
         inputs = tuple(map(self.place, node.inputs))
+        if values is not None:
+            values = tuple(map(strong, values))
         scope = tuple(node.scope.split("/")) if node.scope else ()
         if node.op is CALL:
             inputs = self._opened(node, inputs, values, scope)
@@ -173,6 +180,11 @@ class Recorder:
             turns.append(number)
         elif number not in turns[-len(part.inner.places) - 1 :]:
             part.walk_back(number, self.record, cts)
+
+
+def strong(value: Any) -> Any:
+    """A value that has a dtype: numbers of a run come as Python's own."""
+    return np.asarray(value)[()] if type(value) in NUMBERS else value
 
 
 @dataclass

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from anabranch.core.entry import boundary
-from anabranch.errors import ArgumentError
-from anabranch.frontends.tensor import Tensor
 from anabranch.inspection.build import Builder
-from anabranch.inspection.eager import recorded_tensors
+from anabranch.inspection.reader import read
 from anabranch.inspection.record import Record
 from anabranch.inspection.trace import Trace
 from anabranch.inspection.views import Views
-
-DETAILS = ("full", "summary", "shape")
 
 
 class Report(Views):
@@ -39,29 +33,29 @@ class Report(Views):
         assert self.record is not None
         return Builder(self.record, self._detail).made()
 
+    @classmethod
+    @boundary
+    def load(cls, path: str | Path) -> Report:
+        """The report of a trace file, or of a page that carries one.
+
+        Raises:
+            TraceFileError: `[bad-trace]` or `[newer-trace]`; nothing in the file is run.
+        """
+        return cls(None, trace=read(path))
+
     def save(self, path: str | Path) -> Path:
-        """Write the trace as a file, `name.trace.json` by custom; `ab.load_report` reads it."""
+        """Write the trace as a file, by custom `name.trace.json`; `Report.load` reads it back.
+
+        Example:
+            >>> import anabranch as ab, tempfile, pathlib
+            >>> x = ab.tensor(3.0, requires_grad=True, name="x")
+            >>> where = pathlib.Path(tempfile.mkdtemp(), "square.trace.json")
+            >>> ab.Report.load(ab.inspect(x * x).save(where)).trace.nodes[0].grad.v
+            6
+        """
         target = Path(path)
         target.write_text(self.trace.to_json(), encoding="utf-8")
         return target
 
     def __repr__(self) -> str:
         return f"<report on {self.trace.title}: {len(self.trace.nodes)} nodes>"
-
-
-@boundary
-def inspect(
-    subject: Any,
-    *args: Any,
-    ct: Any = None,
-    backward: bool = True,
-    detail: str = "full",
-    **kwargs: Any,
-) -> Report:
-    """Look at a run."""
-    if detail not in DETAILS:
-        raise ArgumentError("bad-argument", f"detail is {', '.join(DETAILS)}, not {detail!r}")
-    frame = sys._getframe(2)
-    if isinstance(subject, Tensor):
-        return Report(recorded_tensors([subject], ct, backward, frame), detail)
-    raise ArgumentError("not-a-tensor", f"a {type(subject).__name__} records nothing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from anabranch.core.node import Node
 from anabranch.core.registry import functions
@@ -19,13 +19,13 @@ class Scopes:
     in between do not count as leaving.
     """
 
-    def __init__(self, entries: Sequence[Entry], names: Sequence[str | None]) -> None:
+    def __init__(self, entries: Sequence[Entry], label: Callable[[Node], str]) -> None:
         self.found = [Scope(0, "", None)]
         self.of: list[int] = []
         self._calls: dict[tuple[int, str], int] = {}
         self._backward: dict[str, int] = {}
         self._open: list[int] = [0]
-        self._names = {id(entry.node): name for entry, name in zip(entries, names, strict=True)}
+        self._label = label
         self._last = _differentiated(entries)
         for entry in entries:
             path = self._path(entry)
@@ -36,9 +36,7 @@ class Scopes:
         order = order_of(entry.node)
         if not order:
             return path
-        root = self._last[order]
-        label = self._names.get(id(root)) or root.name or root.op.name
-        return ((f"backward of {label}", "backward"), *path)
+        return ((f"backward of {self._label(self._last[order])}", "backward"), *path)
 
     def _enter(self, path: Path) -> int:
         names = [name for name, _ in path]

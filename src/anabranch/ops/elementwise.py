@@ -156,7 +156,7 @@ integer_power: Op = elementwise(
     partials=(lambda y, x, n: n * integer_power(x, n=n - 1) if n not in (0, 1) else n,),
     aval=_integer_power_aval,
     call=lambda x, n: bind(integer_power, x, n=operator.index(n)),
-    notation=lambda x, *, n: f"{x}**{n}" if n >= 0 else f"{x}**({n})",
+    notation=lambda x, *, n: f"{x}**({n})" if n < 0 else x if n == 1 else f"{x}**{n}",
     attrs={"n": 3},
     samples=(
         sample(2.0, value=8.0, grads=(12.0,), n=3),
