@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 if sys.platform == "win32":
@@ -46,7 +46,8 @@ def keys(file: Any) -> Iterator[Callable[[], str]]:
         tty.setcbreak(fd, termios.TCSADRAIN)
         yield lambda: _POSIX.get(_sequence(fd), "")
     finally:
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
+        with suppress(termios.error):  # it is gone
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
 if sys.platform == "win32":

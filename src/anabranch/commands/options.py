@@ -18,11 +18,6 @@ from anabranch.inspection.printed import Printed
 from anabranch.inspection.report import Report
 from anabranch.inspection.to_text.terminal import WHEN
 
-
-def load_report(text: str) -> Report:
-    raise CommandError("soon")
-
-
 _FUNCTION = re.compile(r"(.+\.py):([^\W\d]\w*)")
 
 
@@ -89,14 +84,21 @@ def report_of(options: Namespace, detail: str = "full") -> Report:
         )  # fmt: skip
     if text.endswith((".json", ".html")):
         _no_values(bindings, text)
-        return load_report(text)
+        return _loaded(text)
     if os.path.exists(text):
         raise CommandError(
             f"{text} is no input: a Python file ends in .py, a trace in .json, a page in .html",
             USAGE,
         )
     root = expression.evaluate(text, bindings)
-    return Report(recorded_tensors([root], None, True, None), detail)
+    return Report(recorded_tensors([root], backward=True), detail)
+
+
+def _loaded(path: str) -> Report:
+    try:
+        return Report.load(path)
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def input_of(options: Namespace) -> str:

@@ -18,7 +18,7 @@ from anabranch.commands.failure import USAGE, CommandError, did_you_mean
 from anabranch.frontends.tensor import Tensor
 from anabranch.inspection.eager import recorded_tensors
 from anabranch.inspection.report import Report
-from anabranch.inspection.watch import Passes, watching
+from anabranch.inspection.watching import Watch, watching
 
 
 def report_of(
@@ -39,13 +39,13 @@ def report_of(
     """
     code = _compiled(path)
     name = os.path.basename(path)
-    with watching(step) as passes, _isolated(path, arguments, quiet):
+    with watching(step, detail) as seen, _isolated(path, arguments, quiet):
         module = _module("__main__" if function is None else Path(path).stem, path)
         with _named_failures(name, path), _in_place(module):
             exec(code, module.__dict__)
             if function is not None:
                 return _returned(module, function, name, detail)
-    return _seen(passes, name, step, detail)
+    return _seen(seen, name, step)
 
 
 def _compiled(path: str) -> types.CodeType:
@@ -143,15 +143,15 @@ def _returned(module: types.ModuleType, function: str, name: str, detail: str) -
     if not isinstance(result, Tensor):
         kind = type(result).__name__
         raise CommandError(f"{name}:{function} returned a {kind}; the root of a graph is a tensor")
-    return Report(recorded_tensors([result], None, True, None), detail)
+    return Report(recorded_tensors([result], backward=True), detail)
 
 
-def _seen(passes: Passes, name: str, step: int | None, detail: str) -> Report:
-    if passes.record is not None:
-        return Report(passes.record, detail)
-    if passes.count == 0:
+def _seen(seen: Watch, name: str, step: int | None) -> Report:
+    if seen.report is not None:
+        return seen.report
+    if seen.count == 0:
         raise CommandError(
             f"{name} ended without a backward pass, so there is nothing to look at.\n"
             f"{name}:FUNCTION looks at the value that a function of it returns."
         )
-    raise CommandError(f"{name} made {passes.count} backward passes; there is no number {step}")
+    raise CommandError(f"{name} made {seen.count} backward passes; there is no number {step}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from anabranch.commands.failure import USAGE, CommandError
 from anabranch.commands.options import add_input, input_of, no_names, report_of
-from anabranch.inspection.report import DETAILS
+from anabranch.inspection.looking import DETAILS
 
 GROUP = "keep"
 HELP = "run a program and write its trace"

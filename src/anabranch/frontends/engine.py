@@ -7,8 +7,7 @@ derivatives are computed at once, or with the tensors themselves, so that they a
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,26 +41,6 @@ class ForwardOrder(Sequence[Any]):
     def __repr__(self) -> str:
         names = [t.name or t.node.op.name for t in self._tensors[:6]]
         return f"<{len(self)} tensors: {', '.join(names)}{', ...' if len(self) > 6 else ''}>"
-
-
-Watch = Callable[[Any, Any], object]
-_watches: list[Watch] = []  # told of each backward pass before it starts; as a rule there is none
-
-
-@contextmanager
-def watched(watch: Watch) -> Iterator[None]:
-    """In the block, of all threads, `watch(root, cotangent)` hears of every eager backward pass."""
-    _watches.append(watch)
-    try:
-        yield
-    finally:
-        _watches.remove(watch)
-
-
-def tell(root: Any, ct: Any) -> None:
-    """Say that a backward pass starts here."""
-    for watch in _watches:
-        watch(root, ct)
 
 
 class Freed:
@@ -154,7 +133,6 @@ def backward(
             hint="ab.tensor(data, requires_grad=True)",
         )
     start = seed(tensor, ct)
-    tell(tensor, start)
     order = _region(tensor)
     wanted = {edge.node.id for edge in order.values()}
     cts: dict[Key, Any] = {key_of(tensor): start}

@@ -139,12 +139,9 @@ class Evaluation:
         cts = self._admitted(cts)
         start: dict[Any, Any] = {}
         for edge, ct in zip(outputs, cts, strict=True):
-            if is_started(edge, ct):
+            if is_recorded(edge) and ct is not None:
                 key = key_of(edge)
                 start[key] = start[key] + ct if key in start else ct
-        if start and not self.is_symbolic:
-            root, ct = next((e, c) for e, c in zip(outputs, cts, strict=True) if is_started(e, c))
-            engine.tell(root, ct)
         steps, within = self._steps(outputs)
         if state.onlooker is not None and not (self.is_nested or self.is_symbolic):
             state.onlooker.pulled(outputs, start, self.aliases)
@@ -203,11 +200,6 @@ class Evaluation:
             result[key] = unflatten(structure, leaves[position:end])
             position = end
         return result
-
-
-def is_started(edge: Any, ct: Any) -> bool:
-    """Whether a walk begins at this output."""
-    return ct is not None and is_recorded(edge)
 
 
 def is_recorded(value: Any) -> bool:

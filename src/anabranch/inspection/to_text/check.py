@@ -48,12 +48,12 @@ def _cells(row: CheckedRow, page: Page) -> list[Cell]:
         row.name,
         (page.number(row.backward), "grad"),
         ("–", "mute") if math.isnan(row.differences) else (page.number(row.differences), "value"),
-        _small(row.error),
-        _small(row.allowed),
+        _small(row.error, page),
+        _small(row.allowed, page),
         mark,
         (row.remark, "mute"),
     ]
 
 
-def _small(number: float) -> Cell:
-    return ("–", "mute") if math.isnan(number) else f"{number:.1e}" if number else "0"
+def _small(number: float, page: Page) -> Cell:
+    return ("–", "mute") if math.isnan(number) else page.number(number, 2)

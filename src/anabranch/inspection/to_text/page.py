@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from anabranch.inspection import numerals
 from anabranch.inspection.to_text.letters import ascii_only, cut, visible, width
 
 Span = tuple[str, str]  # text and style: "", "value", "grad", "bad", "ok", "mute" or "strong"
@@ -88,21 +88,10 @@ class Page:
         lines.append(current)
         return [[(" " * indent, ""), (one, style)] if indent else [(one, style)] for one in lines]
 
-    def number(self, value: Any) -> str:
+    def number(self, value: Any, digits: int | None = None) -> str:
         """A number in the digits of this page; whole ones up to a million in full."""
-        if isinstance(value, str | bool):
-            return str(value).lower() if isinstance(value, bool) else value
-        if isinstance(value, int) and abs(value) < 1_000_000:
-            return str(value)
-        number = float(value)
-        if not math.isfinite(number):
-            return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
-        if number.is_integer() and abs(number) < 1_000_000:
-            return "0" if number == 0 else str(int(number))
-        return f"{number:.{self.digits}g}"
-
-    def narrower(self, by: int) -> Page:
-        return replace(self, width=max(self.width - by, 20))
+        said = numerals.text(value, digits or self.digits, minus="-")
+        return {"NaN": "nan", "∞": "inf", "-∞": "-inf"}.get(said, said)
 
 
 def measure(line: Iterable[Span]) -> int:
