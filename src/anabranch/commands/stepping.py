@@ -28,18 +28,28 @@ def step_through(report: Story, start: int, color: str, digits: int) -> None:
         return Text("\n").join(rich_lines(lines))
 
     at, last = start, len(report.blocks) - 1
-    with keys(sys.stdin) as read, Live(
-        drawn(at), console=console, auto_refresh=False, redirect_stdout=False,
-        redirect_stderr=False, vertical_overflow="crop",
-    ) as live:  # fmt: skip
-        while True:
-            key = read()
-            if key == "quit":
-                return
-            at = {"next": min(at + 1, last), "back": max(at - 1, 0), "first": 0, "last": last}.get(
-                key, at
-            )
-            live.update(drawn(at), refresh=True)
+    live = Live(
+        drawn(at),
+        console=console,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        vertical_overflow="crop",
+    )
+    with keys(sys.stdin) as read:
+        try:
+            live.start(refresh=True)
+            while (key := read()) != "quit":
+                moved = {
+                    "next": min(at + 1, last),
+                    "back": max(at - 1, 0),
+                    "first": 0,
+                    "last": last,
+                }
+                at = moved.get(key, at)
+                live.update(drawn(at), refresh=True)
+        finally:
+            live.stop()  # an interrupt may come while it starts: the cursor is shown again
 
 
 def _fitted(lines: list[Line]) -> list[Line]:

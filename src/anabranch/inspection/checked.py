@@ -59,9 +59,9 @@ class CheckedRow:
     def remark(self) -> str:
         """Where and how often it disagrees, or why it was not judged."""
         if self.verdict == "kink":
-            return "at a kink: any value between the two slopes is right"
+            return "a kink: it lies between the slopes"
         if self.verdict == "not-finite":
-            return "not judged: the gradient is not finite"
+            return "not finite, not judged"
         if self.ok or self.worst is None:
             return ""
         where = f"worst at {self.worst}" if self.worst else ""

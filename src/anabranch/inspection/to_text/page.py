@@ -55,20 +55,14 @@ class Page:
             return line
         if left:
             return [(cut("".join(text for text, _ in line), columns, self.ellipsis, True), "")]
-        room, kept = columns, []
-        for at, (text, style) in enumerate(line):
-            rest = measure(line[at + 1 :])
-            need = width(text)
-            short = cut(text, room - (width(self.ellipsis) if rest and need >= room else 0),
-                        self.ellipsis)  # fmt: skip
+        room, kept = columns - width(self.ellipsis), []
+        for text, style in line:
+            short = cut(text, max(room, 0), "")
             kept.append((short, style))
             room -= width(short)
             if short != text:
                 break
-            if room <= width(self.ellipsis) and rest > room:
-                kept.append((cut(self.ellipsis, room), ""))
-                break
-        return kept
+        return [*kept, (cut(self.ellipsis, columns, ""), kept[-1][1])]
 
     def prose(self, text: str, indent: int = 0, style: str = "") -> list[Line]:
         """Sentences, broken between words."""
