@@ -141,7 +141,8 @@ def _gradient(record: Record, number: int) -> Any:
 def _unjudged(record: Record, labels: Sequence[str], number: int) -> CheckedRow:
     backward = float(norm(_gradient(record, number)))
     shape = str(record.entries[number].node.avals[0])
-    return CheckedRow(labels[number], shape, backward, np.nan, np.nan, np.nan, "not-finite")
+    none = (np.nan, np.nan, np.nan)
+    return CheckedRow(labels[number], shape, backward, *none, verdict="not-finite")
 
 
 def again(record: Record, leaves: Sequence[int]) -> Callable[..., Any]:
