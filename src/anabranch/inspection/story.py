@@ -225,6 +225,9 @@ class _Teller:
 
     def _block(self, frame: Frame, deliveries: list[Delivery]) -> Block:
         nodes = [n for n in frame.nodes if self.inside is None or n in self.inside]
+        inner = set(nodes) if len(nodes) > 1 else set()
+        # What happens inside a scope that is told as one is not told.
+        deliveries = [one for one in deliveries if one.to not in inner]
         shown = self._shown(frame, deliveries)
         block = Block(
             frame.kind, _PHASES.get(frame.kind, "Note"), frame.part, frame.of, nodes,
@@ -233,7 +236,7 @@ class _Teller:
             deliveries=deliveries,
         )  # fmt: skip
         if frame.kind == "forward":
-            block.partials = list(self._partials(nodes[-FEW:]))
+            block.partials = list(self._partials(nodes)) if len(nodes) == 1 else []
         if len(nodes) == 1:
             about = self.trace.nodes[nodes[0]]
             block.formula, block.written = about.formula or "", self.trace.written(about)
@@ -258,12 +261,20 @@ class _Teller:
         every = range(len(self.trace.nodes))
         if len(every) <= FEW and self.inside is None:
             return list(every)
-        about = set(frame.nodes[-FEW:]) | {one.to for one in deliveries[:FEW]}
-        if len(frame.nodes) == 1:
-            about |= {edge.from_ for edge in self.trace.inputs(frame.nodes[0])[:FEW]}
+        about = {one.to for one in deliveries[:FEW]} | self._border(frame.nodes)
         if self.followed is not None:
             about.add(self.followed)
         return sorted(about)
+
+    def _border(self, nodes: Sequence[int]) -> set[int]:
+        """What goes into these nodes and what comes out of them."""
+        inner = set(nodes)
+        before = [e.from_ for n in nodes for e in self.trace.inputs(n) if e.from_ not in inner]
+        after = [
+            n for n in nodes
+            if not self.trace.readers(n) or any(e.to not in inner for e in self.trace.readers(n))
+        ]  # fmt: skip
+        return {*before[:FEW], *after[-FEW:]}
 
     def _row(self, number: int, is_last: bool) -> Row:
         node, grad = self.trace.nodes[number], self._sums.get(number)
