@@ -14,7 +14,8 @@ from anabranch.inspection.looking import DETAILS
 
 GROUP = "keep"
 HELP = "run a program and write its trace"
-SYNTAX = "FILE.py[:FUNCTION] [--out FILE] [--detail full|summary|shape] [--step N] [-- ARGS...]"
+SYNTAX = """FILE.py[:FUNCTION] [--out FILE] [--detail full|summary|shape] [--step N]
+                        [-- ARGS...]"""
 ABOUT = """Run a program and write the trace of its last backward pass, or of the Nth.
 Everything after -- goes to the program."""
 
