@@ -17,11 +17,14 @@ from anabranch.core.source import place_of
 from anabranch.core.text import attr_text
 from anabranch.diff.rules import partial_value, pulled_back
 from anabranch.inspection import formula, parts
+from anabranch.inspection.finding import Search
 from anabranch.inspection.naming import Sources, assigned_name, operand_name
+from anabranch.inspection.notes import notes
 from anabranch.inspection.record import Entry, Record
 from anabranch.inspection.scopes import Scopes
 from anabranch.inspection.summary import counts, norm, summary
 from anabranch.inspection.trace import Trace
+from anabranch.inspection.why import gradient_findings
 from anabranch.ops.select import absorb
 
 _AROUND = 3  # lines of source kept around a used one
@@ -42,6 +45,7 @@ class Builder:
                 if not isinstance(one, Literal):
                     self.readers[one[0]].append((number, slot))
         self.files = _Files()
+        self.kept: list[dict[int, None]] = [{} for _ in self.entries]  # by which entries' rules
         self.names = [self._name(number) for number in range(len(self.entries))]
         self.labels = [name or f"#{i}" for i, name in enumerate(self.names)]
         self.numbers = {id(entry.node): i for i, entry in enumerate(self.entries)}
@@ -65,8 +69,12 @@ class Builder:
         for entry in self.entries:
             self.files.use(entry.node)
         made.sources = self.files.sources()
-        for entry, node in zip(self.entries, made.nodes, strict=True):
+        for entry, node, kept in zip(self.entries, made.nodes, self.kept, strict=True):
             node.at = self.files.at(entry.node)
+            node.kept_for = list(kept) or None
+        made.notes += notes(made)
+        made.findings = Search(record, made.label).findings()
+        made.findings += gradient_findings(made)
         return made
 
     # Names
@@ -112,6 +120,7 @@ class Builder:
         aval = node.avals[0]
         values, grads = entry.values, entry.grads
         several = len(node.avals) > 1
+        pictured = entry.is_leaf or number == self.record.roots[0][0]
         return parts.Node(
             id=number,
             op=self._op(entry),
@@ -122,8 +131,8 @@ class Builder:
             formula="{0}" if entry.port and not several else formula.formula(node),
             args=self._args(entry),
             requires_grad=entry.requires_grad or None,
-            value=None if values is None else self._summary(values[0]),
-            grad=self._summary(grads[0] if grads else None),
+            value=None if values is None else self._summary(values[0], pictured),
+            grad=self._summary(grads[0] if grads else None, pictured),
             held=self._summary(entry.held),
             outputs=self._outputs(entry) if several else None,
             origin=self._origin(node),
@@ -160,10 +169,11 @@ class Builder:
         number = self.numbers.get(id(forward))
         return parts.Origin(forward.op.name, slot, number, self._label(forward))
 
-    def _summary(self, value: Any) -> parts.Summary | None:
+    def _summary(self, value: Any, pictured: bool = False) -> parts.Summary | None:
         if value is None or self.detail == "shape":
             return None
-        return summary(value, detail=self.detail, pictures=len(self.entries) <= _MANY)
+        pictures = pictured or len(self.entries) <= _MANY
+        return summary(value, detail=self.detail, pictures=pictures)
 
     # Edges
 
@@ -178,9 +188,7 @@ class Builder:
             if sent is not None and self.detail != "shape":
                 made.contribution = self._sent(sent)
             if self.entries[one[0]].requires_grad:
-                made.local = self._local(entry, slot, sent)
-            if made.local is not None and made.local.value is not None:
-                made.absorbed = self._absorbed(entry, slot)
+                self._derive(made, entry, slot, sent)
             found.append(made)
         return found
 
@@ -188,37 +196,48 @@ class Builder:
         small = self._summary(sent)
         return small if small is not None and small.v is not None else counts(sent)
 
-    def _local(self, entry: Entry, slot: int, sent: Any) -> parts.Local | None:
+    def _derive(self, made: parts.Edge, entry: Entry, slot: int, sent: Any) -> None:
+        """Add the local derivative of an edge, its rule, and what became of it."""
         node = entry.node
         if entry.port:
-            return parts.Local(v=1.0) if sent is not None and np.ndim(sent) == 0 else None
+            made.local = parts.Local(v=1.0) if sent is not None and np.ndim(sent) == 0 else None
+            return
         rule = node.op.gradient(slot)
         if isinstance(rule, NoGradient | Unsupported) or not node.avals[0].is_floating:
-            return None
-        local = parts.Local(text=self._rule(entry, slot))
-        if entry.values is not None and self.detail != "shape":
-            self._numbers(local, entry, slot, sent)
-        return local
-
-    def _rule(self, entry: Entry, slot: int) -> str | None:
-        names = ["" if isinstance(one, Literal) else self.labels[one[0]] for one in entry.inputs]
-        own = self.labels[self.numbers[id(entry.node)]]
-        return formula.local_rule(entry.node, slot, names, own)
-
-    def _numbers(self, local: parts.Local, entry: Entry, slot: int, sent: Any) -> None:
-        node = entry.node
+            return
+        local = made.local = parts.Local(text=self._rule(entry, slot))
+        if entry.values is None or self.detail == "shape":
+            return
         partial = self.partial(entry, slot)
         if partial is not None:
-            made = self._summary(partial)
+            short = self._summary(partial)
             if np.ndim(partial) == 0:
-                local.v = None if made is None else made.v
+                local.v = None if short is None else short.v
             else:
-                local.value = made
-        if sent is None or len(node.avals) > 1 or np.ndim(entry.grads[0]) + np.ndim(sent) == 0:
+                local.value = short
+            made.absorbed = _absorbed(entry, partial)
+        self._stretch(local, entry, sent)
+
+    def _rule(self, entry: Entry, slot: int) -> str | None:
+        """The rule of an edge as text; what it reads is noted as kept for it."""
+        names = ["" if isinstance(one, Literal) else self.labels[one[0]] for one in entry.inputs]
+        number = self.numbers[id(entry.node)]
+        law = formula.local_rule(entry.node, slot, names, self.labels[number])
+        read = [entry.inputs[i] for i in sorted(law.reads)]
+        places = [one[0] for one in read if not isinstance(one, Literal)]
+        for place in [*places, *([number] if law.reads_output else ())]:
+            self.kept[place].setdefault(number)
+        return law.text
+
+    def _stretch(self, local: parts.Local, entry: Entry, sent: Any) -> None:
+        """Note how much longer the contribution is than what arrived, and the axes summed."""
+        single = len(entry.node.avals) == 1
+        if sent is None or not single or np.ndim(entry.grads[0]) + np.ndim(sent) == 0:
             return
         upstream = norm(entry.grads[0])
         local.gain = norm(sent) / upstream if upstream else None
-        local.summed = _summed(np.shape(entry.grads[0]), np.shape(sent), node.op.elementwise)
+        elementwise = entry.node.op.elementwise
+        local.summed = _summed(np.shape(entry.grads[0]), np.shape(sent), elementwise)
 
     def partial(self, entry: Entry, slot: int) -> Any:
         """The local derivative on an edge where it is a number for each element; else None."""
@@ -238,8 +257,13 @@ class Builder:
                 return pulled_back(node, slot, one, y, xs, common, absorb.ref)
         return None
 
-    def _absorbed(self, entry: Entry, slot: int) -> int | None:
+
+def _absorbed(entry: Entry, partial: Any) -> int | None:
+    """In how many elements an upstream of exactly 0 met a slope that is not finite."""
+    if not entry.grads or entry.grads[0] is None or entry.node.op.selects:
         return None
+    bad = ~np.isfinite(np.asarray(partial, np.float64))
+    return int((bad & (np.asarray(entry.grads[0]) == 0)).sum()) or None
 
 
 def _bytes(value: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.operators import SYMBOLS
 from anabranch.core.text import attr_text
+from anabranch.diff.region import ancestors
 from anabranch.diff.rules import partial_value, pulled_back
 from anabranch.errors import AnabranchError
 
@@ -139,15 +140,27 @@ def _squared(node: Node, inputs: Sequence[Written]) -> Written:
     return written(node, inputs)
 
 
-def local_rule(node: Node, slot: int, names: Sequence[str], own: str) -> str | None:
-    """The derivative on an edge as text over the names of the inputs and of the node itself.
+class Law(NamedTuple):
+    """The derivative on an edge, laid out.
 
-    For elementwise ops the partial derivative (`y`, `cos(x)`), for others what becomes of the
-    cotangent (`ct @ w.T`). None where there is no rule, or it is a plain number or too long.
+    Attributes:
+        text: over the names of the inputs and of the node itself; for elementwise ops the partial
+            derivative (`y`, `cos(x)`), for others what becomes of the cotangent (`ct @ w.T`). None
+            where it is a plain number or too long.
+        reads: the input slots whose values it needs.
+        reads_output: whether it needs the node's own value.
     """
+
+    text: str | None = None
+    reads: frozenset[int] = frozenset()
+    reads_output: bool = False
+
+
+def local_rule(node: Node, slot: int, names: Sequence[str], own: str) -> Law:
+    """The derivative of a node by one input, over these names."""
     rule = node.op.gradient(slot)
     if isinstance(rule, NoGradient | Unsupported):
-        return None
+        return Law()
     graph = Graph("rule")
     named: dict[int, str] = {}
 
@@ -164,15 +177,23 @@ def local_rule(node: Node, slot: int, names: Sequence[str], own: str) -> str | N
             )
             several = len(node.avals) > 1
             ys = [place(f"{own}.{i}" if several else own, a) for i, a in enumerate(node.avals)]
-            y: Any = tuple(ys) if several else ys[0]
-            if node.op.partials is not None:
-                out = partial_value(rule, y, xs, node)
-            else:
-                cts = [place("ct", a) for a in node.avals]
-                ct: Any = tuple(cts) if several else cts[0]
-                common = node.op.common
-                extra = None if common is None else common(ct, y, *xs, **node.attrs)
-                out = pulled_back(node, slot, ct, y, xs, extra, operator.mul)
+            out = _laid_out(node, slot, tuple(ys) if several else ys[0], xs, place)
     except AnabranchError:
-        return None  # a rule that computes with numbers only cannot be laid out
-    return expression(out, named) if isinstance(out, Edge) else None
+        return Law()  # a rule that computes with numbers only cannot be laid out
+    if not isinstance(out, Edge):
+        return Law()
+    read = {edge.node.id for edge in ancestors([out]).values()}
+    slots = (i for i, x in enumerate(xs) if isinstance(x, Edge) and x.node.id in read)
+    outputs = any(y.id in read for y in ys)
+    return Law(expression(out, named), frozenset(slots), outputs)
+
+
+def _laid_out(node: Node, slot: int, y: Any, xs: Any, place: Callable[[str, Any], Node]) -> Any:
+    rule = node.op.gradient(slot)
+    if node.op.partials is not None:
+        return partial_value(rule, y, xs, node)
+    cts = [place("ct", aval) for aval in node.avals]
+    ct: Any = tuple(cts) if len(cts) > 1 else cts[0]
+    common = node.op.common
+    extra = None if common is None else common(ct, y, *xs, **node.attrs)
+    return pulled_back(node, slot, ct, y, xs, extra, operator.mul)

@@ -111,7 +111,7 @@ def gradients(
         rows.sort(key=_ORDERS[sort], reverse=True)
     root = trace.nodes[trace.root]
     found = [one for one in trace.findings if one.kind in GRADIENT_FINDINGS]
-    return Gradients(trace.title, by, rows, root.label, root.value, found)
+    return Gradients(trace.title, by, rows, trace.label(root.id), root.value, found)
 
 
 def is_parameter(node: Node) -> bool:
@@ -122,7 +122,11 @@ def is_parameter(node: Node) -> bool:
 def _row(trace: Trace, node: Node) -> GradientRow:
     where = trace.line(node)
     row = GradientRow(
-        node.label, shape_text(node), 1, math.prod(node.shape), gradient_state(trace, node)
+        trace.label(node.id),
+        shape_text(node),
+        1,
+        math.prod(node.shape),
+        gradient_state(trace, node),
     )
     row.line = None if where is None else f"{where[0]}:{where[1]}"
     row.value = None if node.value is None else size(node.value)

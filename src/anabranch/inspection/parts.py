@@ -9,7 +9,8 @@ from typing import Any
 
 def held(label: str) -> str:
     """A label as a part of an expression: one that is an expression itself goes into brackets."""
-    return f"({label})" if re.search(r"[-+*/@%<>=&|^, ]", label) else label
+    own = re.sub(r" #\d+$", "", label)  # without the number that tells it from its namesakes
+    return f"({label})" if re.search(r"[-+*/@%<>=&|^, ]", own) else label
 
 
 @dataclass(slots=True)
@@ -110,6 +111,7 @@ class Node:
     value: Summary | None = None
     grad: Summary | None = None
     held: Summary | None = None
+    kept_for: list[int] | None = None
     outputs: list[Output] | None = None
     origin: Origin | None = None
     was: list[int] | None = None
@@ -122,11 +124,6 @@ class Node:
     def label(self) -> str:
         """The name, or `#3`."""
         return self.name or f"#{self.id}"
-
-    @property
-    def operand(self) -> str:
-        """The label as it stands in a formula: a name that is an expression is held together."""
-        return held(self.label)
 
     @property
     def type(self) -> str:

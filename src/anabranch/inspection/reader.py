@@ -7,9 +7,12 @@ looked up before anything follows it.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import re
 import types
+import zlib
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +25,10 @@ from anabranch.inspection.validate import problem
 
 LARGEST = 256_000_000  # bytes of a file
 DIGITS = 400  # of one number
-_SCRIPT = '<script type="application/json" id="trace">'
+# How a page carries a trace: as it is, or deflated and in base64.
+_SCRIPT = re.compile(
+    r'<script type="application/json" id="trace"(?P<packed> data-packed="deflate")?>'
+)
 
 
 def read(path: str | Path) -> Trace:
@@ -48,11 +54,8 @@ def read(path: str | Path) -> Trace:
 
 def parsed(text: str, name: str = "the text") -> Trace:
     """The trace in a text, which is JSON or a page; see `read`."""
-    at = text.find(_SCRIPT) if text.lstrip()[:1] == "<" else -1
-    if at >= 0:
-        start = at + len(_SCRIPT)
-        end = text.find("</script", start)
-        text = text[start : end if end >= 0 else len(text)]
+    if text.lstrip()[:1] == "<":
+        text = _of_page(text, name)
     data = _loaded(text, name)
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         _fail(name, f'it does not say "format": "{FORMAT}"')
@@ -70,6 +73,25 @@ def parsed(text: str, name: str = "the text") -> Trace:
     members = {key: data[key] for key in data if key not in ("format", "version")}
     made: Trace = _record(Trace, members)
     return made
+
+
+def _of_page(page: str, name: str) -> str:
+    """The trace's text in a page."""
+    found = _SCRIPT.search(page)
+    if found is None:
+        _fail(name, "it is a page that carries none")
+    end = page.find("</script", found.end())
+    text = page[found.end() : end if end >= 0 else len(page)]
+    if not found["packed"]:
+        return text
+    try:
+        unpacking = zlib.decompressobj()
+        data = unpacking.decompress(base64.b64decode(text, validate=True), LARGEST)
+        if unpacking.unconsumed_tail:
+            _fail(name, f"unpacked it is larger than {LARGEST // 1_000_000} MB")
+        return data.decode("utf-8")
+    except (ValueError, zlib.error) as error:
+        _fail(name, f"what it carries cannot be unpacked ({error})")
 
 
 def _fail(name: str, why: str) -> NoReturn:
@@ -153,6 +175,8 @@ def _pointers(data: dict[str, Any]) -> Any:
         for place, one in enumerate(data.get(key, [])):
             yield from _inside(f"{key}[{place}]", one)
     for place, node in enumerate(data["nodes"]):
+        for number in node.get("kept_for", ()):
+            yield f"nodes[{place}].kept_for", number
         if "node" in node.get("origin", {}):
             yield f"nodes[{place}].origin", node["origin"]["node"]
 

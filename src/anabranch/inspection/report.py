@@ -7,6 +7,7 @@ from pathlib import Path
 
 from anabranch.core.entry import boundary
 from anabranch.inspection.build import Builder
+from anabranch.inspection.explanation import Explanation, explained
 from anabranch.inspection.reader import read
 from anabranch.inspection.record import Record
 from anabranch.inspection.trace import Trace
@@ -42,6 +43,31 @@ class Report(Views):
             TraceFileError: `[bad-trace]` or `[newer-trace]`; nothing in the file is run.
         """
         return cls(None, trace=read(path))
+
+    @boundary
+    def why(self, name: str | None = None) -> Explanation:
+        """How a value's gradient came about, or why it is zero, missing or not finite.
+
+        Args:
+            name: what the value is called, or `"#3"`; without it, the first thing that is wrong.
+
+        Raises:
+            ArgumentError: `[unknown-name]`, or `[ambiguous-name]` where several values have it.
+
+        Example:
+            >>> import anabranch as ab
+            >>> print(ab.inspect(lambda x, y: (x * y + x) ** 2, 2.0, 3.0).why("x"))
+            x   float64   gradient 64
+            <BLANKLINE>
+            the gradient of x arrived through #3 and #2
+            <BLANKLINE>
+              through #3   16 × 1 = 16
+              through #2   16 × 3 = 48
+            <BLANKLINE>
+              x → #3 → #4   1 × (8 + 8) = 16
+              x → #2 → #3 → #4   3 × 1 × (8 + 8) = 48
+        """
+        return explained(self.trace, name)
 
     def save(self, path: str | Path) -> Path:
         """Write the trace as a file, by custom `name.trace.json`; `Report.load` reads it back.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -140,7 +139,7 @@ def story(
     paths = teller.paths()
     mentioned |= {number for path in paths for number in path.nodes}
     mentioned |= {one.by for block in blocks for one in block.partials}
-    names = {number: trace.nodes[number].label for number in sorted(mentioned)}
+    names = {number: trace.label(number) for number in sorted(mentioned)}
     return Story(trace.title, blocks, trace.checks, names, teller.followed, paths)
 
 
@@ -181,7 +180,7 @@ class _Teller:
     def _frames(self) -> list[Frame]:
         # A scope that is asked for is open; in a long story the others are told as one frame each.
         opened = None if self.inside is not None or len(self.trace.nodes) <= _UNFOLDED else {0}
-        frames = frames_of(json.loads(self.trace.to_json()), opened)
+        frames = frames_of(self.trace.to_dict(), opened)
         if self.inside is None:
             return frames
         kept = [f for f in frames if f.kind == "end" or self.inside.issuperset(f.nodes)]
@@ -254,7 +253,7 @@ class _Teller:
 
     def _name(self, frame: Frame) -> str:
         if isinstance(frame.item, int):
-            return self.trace.nodes[frame.item].label
+            return self.trace.label(frame.item)
         return self.trace.scopes[int(frame.item[1:])].name or frame.item
 
     def _shown(self, frame: Frame, deliveries: list[Delivery]) -> list[int]:
@@ -283,7 +282,7 @@ class _Teller:
         if number in self._sums:
             state = "arrived"
         return Row(
-            number, node.label, node.value, number in self._known, grad, state,
+            number, self.trace.label(number), node.value, number in self._known, grad, state,
             self._arrived.get(number, 0), self._of(number),
         )  # fmt: skip
 

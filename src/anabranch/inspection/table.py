@@ -173,7 +173,7 @@ def node_row(trace: Trace, node: Node) -> NodeRow:
     """One node as a row."""
     where = trace.line(node)
     arrived = [
-        Share(trace.nodes[edge.to].label, edge.contribution)
+        Share(trace.label(edge.to), edge.contribution)
         for edge in trace.arrivals(node.id)
         if edge.contribution is not None
     ]
@@ -197,12 +197,12 @@ def gradient_state(trace: Trace, node: Node) -> str:
 
 def edge_row(trace: Trace, edge: Edge) -> EdgeRow:
     """One edge as a row."""
-    source, reader, local = trace.nodes[edge.from_], trace.nodes[edge.to], edge.local
+    reader, local = trace.nodes[edge.to], edge.local
     number = None
     if local is not None:
         number = local.v if local.value is None else local.value
     return EdgeRow(
-        source.label, reader.label, edge.slot, number,
+        trace.label(edge.from_), trace.label(edge.to), edge.slot, number,
         *((local.text, local.gain, local.summed) if local is not None else (None, None, None)),
         reader.grad if edge.contribution is not None else None, edge.contribution,
     )  # fmt: skip

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any
@@ -28,6 +29,7 @@ from anabranch.inspection.parts import (
     Scope,
     Source,
     Summary,
+    held,
 )
 
 FORMAT = "anabranch-trace"
@@ -76,6 +78,18 @@ class Trace:
             out[edge.from_].append(edge)
         return into, out
 
+    def kept(self) -> list[Node]:
+        """The values that stay until backward has passed; `kept_for` says for which rules."""
+        return [node for node in self.nodes if node.kept_for]
+
+    def number(self, edge: Edge) -> int:
+        """The place of an edge in `edges`."""
+        return self._numbers[edge.to, edge.slot]
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, int], int]:
+        return {(edge.to, edge.slot): i for i, edge in enumerate(self.edges)}
+
     @cached_property
     def _turns(self) -> dict[int, int]:
         return {number: turn for turn, number in enumerate(self.order.backward)}
@@ -86,11 +100,21 @@ class Trace:
         sent = [e for e in self.readers(node) if e.contribution is not None and e.to in turn]
         return sorted(sent, key=lambda edge: (turn[edge.to], edge.slot))
 
+    def label(self, number: int) -> str:
+        """A node's name, with its number where several nodes have it; `#3` without a name."""
+        node = self.nodes[number]
+        shared = node.name is not None and self._names[node.name] > 1
+        return f"{node.name} #{number}" if shared else node.label
+
+    @cached_property
+    def _names(self) -> Counter[str | None]:
+        return Counter(node.name for node in self.nodes)
+
     def find(self, name: str) -> list[Node]:
         """The nodes of this name, or the one that `#3` or `3` numbers."""
         named = [node for node in self.nodes if node.name == name]
         number = name.removeprefix("#")
-        if not named and number.isdecimal() and int(number) < len(self.nodes):
+        if not named and number.isdecimal() and len(number) < 12 and int(number) < len(self.nodes):
             return [self.nodes[int(number)]]
         return named
 
@@ -103,8 +127,13 @@ class Trace:
 
     def written(self, node: Node) -> str:
         """The formula with the labels of the inputs; empty for a leaf."""
-        labels = {str(e.slot): self.nodes[e.from_].operand for e in self.inputs(node.id)}
+        labels = {str(e.slot): held(self.label(e.from_)) for e in self.inputs(node.id)}
         return filled(node.formula or "", labels)
+
+    def to_dict(self, *, seconds: bool = False) -> dict[str, Any]:
+        """The trace as plain data after the schema, with numbers as JSON can carry them."""
+        members = {key: _plain(value, seconds) for key, value in _members(self)}
+        return {"format": FORMAT, "version": VERSION, **members}
 
     def to_json(self, *, seconds: bool = False) -> str:
         """The trace as text, one node or edge a line.
@@ -187,9 +216,3 @@ def number(value: float) -> Any:
     if value == 0:
         return value if str(value).startswith("-") else 0
     return int(value) if value.is_integer() and abs(value) <= _EXACT else value
-
-
-def labels(trace: Trace, numbers: Iterable[int]) -> str:
-    """The labels of these nodes, with commas and an "and"."""
-    names = [trace.nodes[i].label for i in numbers]
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)

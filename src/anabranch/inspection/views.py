@@ -117,4 +117,6 @@ class Views:
                 "a report from a file holds numbers only: nothing in it can be computed again",
                 hint="check the program that wrote it",
             )
-        return checked(self.record, [node.label for node in self.trace.nodes], **options)
+        return checked(
+            self.record, [self.trace.label(node.id) for node in self.trace.nodes], **options
+        )

@@ -23,6 +23,16 @@ def _spread(value: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return broadcast_to(reshaped(value, kept(shape_of(x), axes)), shape_of(x))
 
 
+def _notation(name: str) -> Any:
+    """`sum(x, axis=1)`."""
+
+    def written(x: str, *, axes: tuple[int, ...], keepdims: bool) -> str:
+        axis = axes[0] if len(axes) == 1 else axes
+        return f"{name}({x}, axis={axis}{', keepdims=True' if keepdims else ''})"
+
+    return written
+
+
 def _sum_aval(x: Aval, *, axes: tuple[int, ...], keepdims: bool) -> Aval:
     dtype = x.dtype
     if dtype.kind in "biu":  # NumPy counts small integers in the machine's own
@@ -42,6 +52,7 @@ sum_: Op = Op(
     ref=_sum_ref,
     vjp=(lambda ct, y, x, *, axes, keepdims: _spread(ct, x, axes),),
     linear=(0,),
+    notation=_notation("sum"),
     call=lambda x, axis=None, keepdims=False: bind(
         sum_, x, axes=axes_tuple(axis, len(shape_of(x))), keepdims=bool(keepdims)
     ),
@@ -96,6 +107,7 @@ max_: Op = Op(
     ref=lambda x, *, axes, keepdims: np.max(x, axis=axes, keepdims=keepdims),
     vjp=(_max_vjp,),
     jvp=(_max_jvp,),
+    notation=_notation("max"),
     call=lambda x, axis=None, keepdims=False: bind(
         max_, x, axes=axes_tuple(axis, len(shape_of(x))), keepdims=bool(keepdims)
     ),
