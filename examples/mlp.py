@@ -27,7 +27,7 @@ def weights(name, rows, columns):
 W1 = weights("layer1.W", 2, 16)
 b1 = ab.tensor(np.full(16, bias), requires_grad=True, name="layer1.b")
 W2 = weights("layer2.W", 16, 16)
-b2 = ab.tensor(np.zeros(16), requires_grad=True, name="layer2.b")
+b2 = ab.tensor(np.full(16, 0.1), requires_grad=True, name="layer2.b")
 W3 = weights("layer3.W", 16, 1)
 b3 = ab.tensor(np.zeros(1), requires_grad=True, name="layer3.b")
 

@@ -81,7 +81,7 @@ class Checked(Printed):
         suspects: single operations whose rule the differences deny, with their lines.
     """
 
-    kind: ClassVar[str] = "check"
+    view: ClassVar[str] = "check"
     root: str
     method: str
     rows: list[CheckedRow]

@@ -56,7 +56,7 @@ class Gradients(Printed):
         findings: what is wrong with gradients, as the trace says it.
     """
 
-    kind: ClassVar[str] = "gradients"
+    view: ClassVar[str] = "gradients"
     title: str
     by: str
     rows: list[GradientRow]

@@ -8,7 +8,7 @@ import sys
 from typing import IO, Any, ClassVar
 
 from anabranch.inspection.to_text import lines_of
-from anabranch.inspection.to_text.terminal import page_for, plain, rich_lines, write
+from anabranch.inspection.to_text.terminal import joined, page_for, rich_lines, write
 from anabranch.inspection.trace import number
 
 
@@ -19,12 +19,12 @@ class Printed:
     program that prints with `rich` a report is coloured by itself.
     """
 
-    kind: ClassVar[str]
+    view: ClassVar[str]
 
     @property
     def data(self) -> dict[str, Any]:
         """The report as dicts, lists, texts and numbers."""
-        return {"report": self.kind, **_plain(self)}
+        return {"report": self.view, **plain(self)}
 
     def to_json(self) -> str:
         """The data as JSON; NaN and infinities are the texts "nan", "inf" and "-inf"."""
@@ -43,23 +43,23 @@ class Printed:
         write(lines_of(self, page_for(out, digits)), out, color)
 
     def __str__(self) -> str:
-        return plain(lines_of(self, page_for(sys.stdout)))
+        return joined(lines_of(self, page_for(sys.stdout)))
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         page = page_for(console.file, width=options.max_width)
         yield from rich_lines(lines_of(self, page))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A record as what JSON knows; members that are None or hidden (`_x`) are left out."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, int | float):
         return number(value)
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     members = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
     pairs = {name.rstrip("_"): getattr(value, name) for name in members}
-    return {name: _plain(one) for name, one in pairs.items() if one is not None}
+    return {name: plain(one) for name, one in pairs.items() if one is not None}

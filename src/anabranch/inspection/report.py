@@ -56,16 +56,11 @@ class Report(Views):
 
         Example:
             >>> import anabranch as ab
-            >>> print(ab.inspect(lambda x, y: (x * y + x) ** 2, 2.0, 3.0).why("x"))
-            x   float64   gradient 64
-            <BLANKLINE>
-            the gradient of x arrived through #3 and #2
-            <BLANKLINE>
-              through #3   16 × 1 = 16
-              through #2   16 × 3 = 48
-            <BLANKLINE>
-              x → #3 → #4   1 × (8 + 8) = 16
-              x → #2 → #3 → #4   3 × 1 × (8 + 8) = 48
+            >>> answer = ab.inspect(lambda x, y: (x * y + x) ** 2, 2.0, 3.0).why("x")
+            >>> [share.amount.v for share in answer.finding.shares]
+            [16.0, 48.0]
+            >>> print(str(answer).splitlines()[0])
+            x   gradient 64 = 16 + 48
         """
         return explained(self.trace, name)
 

@@ -15,6 +15,7 @@ from anabranch.inspection.printed import Printed
 from anabranch.inspection.query import scope_path
 from anabranch.inspection.table import gradient_state
 from anabranch.inspection.trace import Trace
+from anabranch.inspection.why import paths
 
 FEW = 12  # nodes that every block shows; of more, it shows those that the frame is about
 _UNFOLDED = 40  # nodes that are told one by one; of more, scopes are told as one
@@ -109,7 +110,7 @@ class Story(Printed):
         paths: its paths to the root.
     """
 
-    kind: ClassVar[str] = "story"
+    view: ClassVar[str] = "story"
     title: str
     blocks: list[Block]
     checks: list[Check]
@@ -287,8 +288,12 @@ class _Teller:
         )  # fmt: skip
 
     def paths(self) -> list[Path]:
-        """The ways of the followed node, where there are few."""
-        return []
+        """The ways of the followed node, where they are few and made of numbers."""
+        if self.followed is None or not self.trace.order.backward:
+            return []
+        found, count = paths(self.trace, self.followed)
+        is_told = count == len(found) and all(path.product is not None for path in found)
+        return found if is_told else []
 
 
 def added(one: Summary | None, other: Summary) -> Summary | None:

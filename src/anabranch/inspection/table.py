@@ -72,7 +72,7 @@ class Table(Printed):
         rows: the shown rows, `NodeRow`s or `EdgeRow`s.
     """
 
-    kind: ClassVar[str] = "table"
+    view: ClassVar[str] = "table"
     title: str
     of: str
     nodes: int

@@ -15,7 +15,7 @@ from anabranch.commands import program
 from anabranch.inspection.checked import Checked, CheckedRow
 from anabranch.inspection.to_text import lines_of
 from anabranch.inspection.to_text.page import Page, measure
-from anabranch.inspection.to_text.terminal import plain, write
+from anabranch.inspection.to_text.terminal import joined, write
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"
@@ -62,6 +62,13 @@ REPORTS = {
     "story_of_arrays": lambda: example("softmax").story(),
     "gradients": lambda: example("mlp").grads(),
     "gradients_by_scope": lambda: example("mlp").grads(by="scope"),
+    "why_a_sum": lambda: example("story").why("x"),
+    "why_nothing": lambda: example("story").why(),
+    "why_an_array": lambda: example("mlp").why("layer1.W"),
+    "why_not_finite": lambda: example("softmax").why(),
+    "why_a_bad_gradient": lambda: example("softmax").why("W"),
+    "why_zero": lambda: example("mlp", "--bias", "-9").why("layer1.W"),
+    "why_none": lambda: example("softmax").why("targets"),
     "check": checked,
 }
 
@@ -82,7 +89,7 @@ def coloured(report):
 def told(name):
     """The whole file."""
     report = REPORTS[name]()
-    parts = [f"=== {head}\n{plain(lines_of(report, page))}" for head, page in pages()]
+    parts = [f"=== {head}\n{joined(lines_of(report, page))}" for head, page in pages()]
     parts.append(f"=== 80 columns in colour\n{coloured(report)}")
     return "\n\n".join(parts) + "\n"
 
@@ -98,7 +105,7 @@ def test_the_text_is_as_it_was(name):
 def test_no_line_is_wider_than_its_page(name, width, is_ascii):
     lines = lines_of(REPORTS[name](), Page(width, ascii=is_ascii))
     assert not [line for line in lines if measure(line) > width]
-    text = plain(lines)
+    text = joined(lines)
     assert "\x1b" not in text
     assert not is_ascii or text.isascii()
     assert not [line for line in text.splitlines() if line != line.rstrip()]
@@ -108,7 +115,7 @@ def test_colour_says_nothing_that_the_text_does_not():
     for name, make in REPORTS.items():
         report = make()
         stripped = re.sub(r"\\e\[[0-9;]*m", "", coloured(report))
-        assert stripped.splitlines() == plain(lines_of(report, Page(80))).splitlines(), name
+        assert stripped.splitlines() == joined(lines_of(report, Page(80))).splitlines(), name
 
 
 if __name__ == "__main__":

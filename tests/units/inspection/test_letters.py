@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anabranch.inspection.to_text.columns import Column, columns
 from anabranch.inspection.to_text.letters import ascii_only, cut, visible, width
 from anabranch.inspection.to_text.page import Page, measure
-from anabranch.inspection.to_text.terminal import plain
+from anabranch.inspection.to_text.terminal import joined
 
 HOSTILE = [
     "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "\x9b2J", "a\rb", "a\nb", "a\tb", "\x00", "\x7f",
@@ -80,7 +80,7 @@ def table(page: Page, rows: list[list[str]]) -> tuple[list[str], list[str]]:
         Column("place", cut="left", keep=1),
     ]
     lines, hidden = columns(page, heads, rows)
-    return plain(lines).splitlines(), hidden
+    return joined(lines).splitlines(), hidden
 
 
 def test_columns_line_up_and_keep_their_numbers() -> None:

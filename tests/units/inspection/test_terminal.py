@@ -127,7 +127,7 @@ def test_a_screen_gets_colours(report) -> None:
 def test_data_and_json_say_the_same(report) -> None:
     for one in everything(report):
         assert json.loads(one.to_json()) == one.data
-        assert one.data["report"] == one.kind
+        assert one.data["report"] == one.view
 
 
 def test_rich_prints_a_report_in_its_own_width(report) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.inspection.to_text import check, gradients, story, table
+from anabranch.inspection.to_text import check, gradients, story, table, why
 from anabranch.inspection.to_text.page import Line, Page
 
 _RENDERERS: dict[str, Callable[[Any, Page], list[Line]]] = {
     "table": table.lines,
     "story": story.lines,
+    "why": why.lines,
     "check": check.lines,
     "gradients": gradients.lines,
 }
@@ -21,4 +22,4 @@ _RENDERERS: dict[str, Callable[[Any, Page], list[Line]]] = {
 
 def lines_of(report: Any, page: Page) -> list[Line]:
     """The lines of a report on this page."""
-    return _RENDERERS[report.kind](report, page)
+    return _RENDERERS[report.view](report, page)

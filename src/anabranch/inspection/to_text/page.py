@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anabranch.inspection import numerals
@@ -66,7 +66,8 @@ class Page:
 
     def prose(self, text: str, indent: int = 0, style: str = "") -> list[Line]:
         """Sentences, broken between words."""
-        room = max(self.width - indent, 16)
+        indent = max(min(indent, self.width - 16), 0)
+        room = self.width - indent
         lines, words = [], self.clean(text).split(" ")
         current = ""
         for word in words:
@@ -86,6 +87,10 @@ class Page:
         """A number in the digits of this page; whole ones up to a million in full."""
         said = numerals.text(value, digits or self.digits, minus="-")
         return {"NaN": "nan", "∞": "inf", "-∞": "-inf"}.get(said, said)
+
+    def narrower(self, by: int) -> Page:
+        """The page without so many of its columns."""
+        return replace(self, width=max(self.width - by, 16))
 
 
 def measure(line: Iterable[Span]) -> int:
@@ -111,9 +116,12 @@ def stripped(line: Sequence[Span]) -> Line:
     return kept
 
 
-def spread(page: Page, left: Line, right: Line) -> list[Line]:
-    """Something at each end of a line; on two lines where there is no room for both."""
+def spread(page: Page, left: Line, right: Line, gap: int | None = None) -> list[Line]:
+    """Something at each end of a line; on two lines where there is no room for both.
+
+    `gap` puts the second so many columns behind the first.
+    """
     room = page.width - measure(left) - measure(right)
     if room >= 2 or not right:
-        return [[*left, (" " * room, ""), *right]]
+        return [[*left, (" " * (room if gap is None else min(gap, room)), ""), *right]]
     return [page.fit(left, page.width), [("  ", ""), *page.fit(right, page.width - 2)]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.inspection.parts import held
 from anabranch.inspection.to_text.cells import brief, gradient, value
+from anabranch.inspection.to_text.letters import width
 from anabranch.inspection.to_text.page import Line, Page, Part, measure, padded, spread, stripped
 from anabranch.inspection.trace import filled
 
@@ -224,9 +225,11 @@ def _result(report: Story, page: Page) -> list[Line]:
                 f", differences {check.numeric:.4f}  ", mark,
             )
         )  # fmt: skip
-    for path in report.paths:
-        names = " → ".join(report.names[number] for number in path.nodes)
-        found.append(page.line("    ", names, *path_product(page, path)))
+    names = [" → ".join(report.names[number] for number in path.nodes) for path in report.paths]
+    room = max(map(width, names), default=0)
+    for name, path in zip(names, report.paths, strict=True):
+        gap = " " * (room - width(name) + 3)
+        found.append(page.line("    ", name, gap, *path_product(page, path)))
     return [[], *found] if found else []
 
 
@@ -238,4 +241,4 @@ def path_product(page: Page, path: Path) -> list[Part]:
         f"({' + '.join(map(page.number, one))})" if len(one) > 1 else page.number(one[0])
         for one in path.factors
     ]
-    return ["   ", " × ".join(parts), " = ", (page.number(path.product), "grad")]
+    return [" × ".join(parts), " = ", (page.number(path.product), "grad")]

@@ -76,7 +76,7 @@ def has_colour(file: Any, when: str = "auto") -> bool:
     return is_terminal(file) and os.environ.get("TERM") != "dumb"
 
 
-def plain(lines: Iterable[Line]) -> str:
+def joined(lines: Iterable[Line]) -> str:
     """The lines as one string, without colours."""
     return "\n".join("".join(text for text, _ in stripped(line)) for line in lines)
 
@@ -85,7 +85,7 @@ def write(lines: Iterable[Line], file: IO[str], color: str = "auto") -> None:
     """The lines to a file, each with its end."""
     if not has_colour(file, color):
         for line in lines:
-            file.write(plain([line]) + "\n")
+            file.write(joined([line]) + "\n")
         return
     console = console_for(file)
     for text in rich_lines(lines):
