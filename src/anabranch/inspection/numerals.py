@@ -26,12 +26,14 @@ def number(value: Any) -> float:
 
 
 def text(value: Any, digits: int = 4, minus: str = "−") -> str:
-    """`digits` significant digits; integers below a million as they are; a true minus sign.
+    """`digits` significant digits and no fewer than a whole number has; a true minus sign.
+
+    From a million on, and below 0.0001, with a power of ten.
 
     Example:
         >>> from anabranch.inspection.numerals import text
-        >>> [text(v) for v in (64.0, -0.123456, 1234567.0, 1.8e-9, float("inf"))]
-        ['64', '−0.1235', '1.235e6', '1.8e−9', '∞']
+        >>> [text(v) for v in (64.0, -0.123456, 12345.678, 1234567.0, 1.8e-9, float("inf"))]
+        ['64', '−0.1235', '12346', '1.235e6', '1.8e−9', '∞']
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -43,6 +45,8 @@ def text(value: Any, digits: int = 4, minus: str = "−") -> str:
     if v == int(v) and abs(v) < 1e6:
         return str(int(v)).replace("-", minus)
     rounded = _rounded(v, digits)
+    if digits <= rounded.adjusted() < 6:
+        rounded = _rounded(v, rounded.adjusted() + 1)
     plain = -4 <= rounded.adjusted() < 6
     return (f"{rounded:f}" if plain else _power(rounded)).replace("-", minus)
 
