@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import anabranch as ab
 from anabranch import demo
-from anabranch.commands import check, expression, grads, record, story, table, why
+from anabranch.commands import check, draw, expression, grads, record, story, table, why
 from anabranch.commands.failure import STOPPED, UNREADABLE, USAGE, CommandError, did_you_mean
 from anabranch.commands.options import add_common
 
@@ -24,6 +24,7 @@ COMMANDS: dict[str, ModuleType] = {
     "why": why,
     "check": check,
     "record": record,
+    "draw": draw,
     "demo": demo,
 }
 _GROUPS = ("look", "ask", "keep", "try")

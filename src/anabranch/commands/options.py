@@ -8,6 +8,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from anabranch.commands import expression, program
@@ -158,3 +159,12 @@ def note(text: str, options: Namespace) -> None:
     """Something to know that is no part of the report."""
     if not options.quiet:
         print(text, file=sys.stderr)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """In the block, a file that cannot be written ends the verb."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}") from None

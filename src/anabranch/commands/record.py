@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from anabranch.commands.failure import USAGE, CommandError
-from anabranch.commands.options import add_input, input_of, no_names, report_of
+from anabranch.commands.options import add_input, input_of, no_names, report_of, writing
 from anabranch.inspection.looking import DETAILS
 
 GROUP = "keep"
@@ -37,10 +37,8 @@ def run(options: Namespace) -> int:
     path = Path(
         default_file(input_of(options), ".trace.json") if options.out is None else options.out
     )
-    try:
+    with writing(path):
         report.save(path)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from None
     trace = report.trace
     counts = {"nodes": len(trace.nodes), "scopes": len(trace.scopes), "bytes": path.stat().st_size}
     if options.json:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import sys
+import webbrowser
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from anabranch.commands.failure import USAGE, CommandError
-from anabranch.commands.options import add_input, asking, no_names, number, report_of, show
+from anabranch.commands.options import (
+    add_input,
+    asking,
+    input_of,
+    no_names,
+    note,
+    number,
+    report_of,
+    show,
+    writing,
+)  # fmt: skip
+from anabranch.commands.record import default_file, size_text
 from anabranch.commands.stepping import step_through
+from anabranch.inspection.report import Report
 from anabranch.inspection.to_text.story import block_lines
 from anabranch.inspection.to_text.terminal import can_redraw, is_terminal, page_for, write
 
@@ -39,10 +53,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--each-edge", action="store_true", help="one frame for each contribution")
 
 
-def _write_page(*a):
-    raise CommandError("soon")
-
-
 def run(options: Namespace) -> int:
     """Tell the story in the terminal, or write its page."""
     no_names(options)
@@ -50,7 +60,7 @@ def run(options: Namespace) -> int:
     with asking():
         story = report.story(scope=options.scope, each_edge=options.each_edge, node=options.node)
     if options.out is not None or options.open:
-        return _write_page(report, story, options)
+        return _written(report, len(story.blocks), options)
     count = len(story.blocks)
     if options.frame is not None and options.frame > count:
         raise CommandError(f"there are {count} frames; {options.frame} is none of them", USAGE)
@@ -63,4 +73,18 @@ def run(options: Namespace) -> int:
         write(block_lines(story, options.frame - 1, page), sys.stdout, options.color)
     else:
         show(story, options)
+    return 0
+
+
+def _written(report: Report, frames: int, options: Namespace) -> int:
+    """Write the page, and open it if that is wanted."""
+    text = options.out or default_file(input_of(options), ".html")
+    if not text.endswith(".html"):
+        raise CommandError(f"a story is written as .html; {text!r} does not end so", USAGE)
+    path = Path(text)
+    with writing(path):
+        report.html(path)
+    print(f"{path}   {frames} frames, {size_text(path.stat().st_size)}")
+    if options.open and not webbrowser.open(path.resolve().as_uri()):
+        note(f"no browser was found; {path} can be opened by hand", options)
     return 0
