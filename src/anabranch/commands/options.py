@@ -81,7 +81,7 @@ def report_of(options: Namespace, detail: str = "full") -> Report:
         _no_values(bindings, path)
         return program.report_of(
             path, function, options.arguments, step=options.step, detail=detail,
-            quiet=options.quiet,
+            quiet=options.quiet, verbose=options.verbose and not options.quiet,
         )  # fmt: skip
     if text.endswith((".json", ".html")):
         _no_values(bindings, text)

@@ -29,10 +29,12 @@ def report_of(
     step: int | None = None,
     detail: str = "full",
     quiet: bool = False,
+    verbose: bool = False,
 ) -> Report:
     """The report of a program's last backward pass, or of what its function returns.
 
     What the program prints goes to standard error, since standard output is the report's.
+    `verbose` says there how many passes there were.
 
     Raises:
         CommandError: when the program cannot be read, fails, or has no backward pass.
@@ -45,6 +47,10 @@ def report_of(
             exec(code, module.__dict__)
             if function is not None:
                 return _returned(module, function, name, detail)
+    if verbose:
+        which = "the last one" if step is None else f"number {step}"
+        count = f"{seen.count} backward pass{'es' * (seen.count != 1)}"
+        print(f"{name} made {count}; this is {which}", file=sys.stderr)
     return _seen(seen, name, step)
 
 

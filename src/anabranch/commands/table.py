@@ -28,6 +28,8 @@ def run(options: Namespace) -> int:
     """Print the table."""
     no_names(options)
     columns = None if options.columns is None else options.columns.split(",")
+    if options.verbose and not options.edges:
+        columns = columns or list(COLUMNS)
     report = report_of(options)
     with asking():
         table = report.table(
