@@ -22,7 +22,7 @@ ABOUT = """Write a picture. The same graph always gives the same bytes."""
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this verb."""
     add_input(parser)
-    parser.add_argument("--out", required=True, metavar="FILE", help="write this file")
+    parser.add_argument("--out", metavar="FILE", help="write this file")
     parser.add_argument(
         "--depth", type=number(1), default=1, metavar="N", help="levels of open scopes (default 1)"
     )
@@ -40,6 +40,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Write the picture."""
     no_names(options)
+    if options.out is None:
+        raise CommandError("which FILE? --out picture.svg", USAGE)
     path = Path(options.out)
     if path.suffix != ".svg":
         raise CommandError(f"a picture ends in .svg, {options.out!r} does not", USAGE)

@@ -44,7 +44,7 @@ def add_common(parser: ArgumentParser) -> None:
 def add_input(parser: ArgumentParser, names: bool = False) -> None:
     """INPUT, the values of an expression, and which pass of a program is looked at."""
     asked = "INPUT, the NAME that is asked about," if names else "INPUT"
-    parser.add_argument(
+    parser.add_argument_group("input").add_argument(
         "words", nargs="*", metavar="WORD",
         help=f"{asked} and NAME=VALUE for each name of an expression",
     )  # fmt: skip

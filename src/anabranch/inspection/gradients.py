@@ -45,6 +45,16 @@ class GradientRow:
 
 
 @dataclass
+class Trouble:
+    """What is wrong with a gradient: of which value, in a sentence, and a way out."""
+
+    name: str
+    kind: str
+    text: str
+    hint: str | None = None
+
+
+@dataclass
 class Gradients(Printed):
     """The gradients of all parameters.
 
@@ -62,7 +72,7 @@ class Gradients(Printed):
     rows: list[GradientRow]
     root: str
     loss: Summary | None
-    findings: list[Finding]
+    findings: list[Trouble]
 
     @property
     def ok(self) -> bool:
@@ -77,7 +87,6 @@ _ORDERS: dict[str, Callable[[GradientRow], float]] = {
     "zero": lambda row: (row.zero or 0) / max(row.elements, 1),
 }
 SORTS = tuple(_ORDERS)
-# What is no fault of a gradient: a value that is not finite is `why`'s to tell.
 GRADIENT_FINDINGS = (
     *("zero-gradient", "no-gradient", "unused-parameter", "vanishing", "exploding"),
     *("first-nan", "first-inf"),
@@ -110,8 +119,13 @@ def gradients(
     if sort is not None:
         rows.sort(key=_ORDERS[sort], reverse=True)
     root = trace.nodes[trace.root]
-    found = [one for one in trace.findings if one.kind in GRADIENT_FINDINGS]
+    found = [_trouble(trace, one) for one in trace.findings if one.kind in GRADIENT_FINDINGS]
     return Gradients(trace.title, by, rows, trace.label(root.id), root.value, found)
+
+
+def _trouble(trace: Trace, found: Finding) -> Trouble:
+    name = "" if found.about is None else trace.label(found.about)
+    return Trouble(name, found.kind, found.text or found.kind, found.hint)
 
 
 def is_parameter(node: Node) -> bool:

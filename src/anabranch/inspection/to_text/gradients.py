@@ -39,9 +39,10 @@ def lines(report: Gradients, page: Page) -> list[Line]:
     if axis:
         found += page.prose(axis, style="mute")
     for one in report.findings:
-        found += [[], *page.prose(one.text or f"{one.kind}", style="bad")]
+        said = one.text if one.name in one.text else f"{one.name}: {one.text}"
+        found += [[], *page.prose(f"{said}.", style="bad")]
         if one.hint:
-            found += page.prose(f"Way out: {one.hint}", style="")
+            found += page.prose(f"Way out: {one.hint.rstrip('.')}.")
     return found
 
 
