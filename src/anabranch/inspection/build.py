@@ -18,7 +18,7 @@ from anabranch.core.text import attr_text
 from anabranch.diff.rules import partial_value, pulled_back
 from anabranch.inspection import formula, parts
 from anabranch.inspection.finding import Search
-from anabranch.inspection.naming import Sources, assigned_name, operand_name
+from anabranch.inspection.naming import assigned_name, operand_name
 from anabranch.inspection.notes import notes
 from anabranch.inspection.record import Entry, Record
 from anabranch.inspection.scopes import Scopes
@@ -38,7 +38,6 @@ class Builder:
         self.record = record
         self.entries = record.entries
         self.detail = detail
-        self.sources = Sources()
         self.readers: list[list[tuple[int, int]]] = [[] for _ in self.entries]
         for number, entry in enumerate(self.entries):
             for slot, one in enumerate(entry.inputs):
@@ -85,10 +84,10 @@ class Builder:
             return entry.name
         node = entry.node
         readers = [self.entries[i].node for i, _ in self.readers[number]]
-        name = assigned_name(self.sources, node, readers) or entry.variable
+        name = assigned_name(node, readers) or entry.variable
         if name is None and entry.is_leaf:
             for reader, slot in self.readers[number]:
-                name = operand_name(self.sources, self.entries[reader].node, slot)
+                name = operand_name(self.entries[reader].node, slot)
                 if name is not None:
                     break
         return name
@@ -97,7 +96,7 @@ class Builder:
         """What to call a node that may stand outside the record."""
         number = self.numbers.get(id(node))
         known = node.name if number is None else self.names[number]
-        return known or assigned_name(self.sources, node, ()) or node.op.name
+        return known or assigned_name(node, ()) or node.op.name
 
     def _title(self, root: int) -> str:
         leaves = {i for i, entry in enumerate(self.entries) if entry.is_leaf or entry.port}

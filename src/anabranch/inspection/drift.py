@@ -95,8 +95,8 @@ def _faded(trace: Trace, node: Node) -> Finding:
         phase="forward",
         cause="shrinking",
         text=(
-            f"the values vanish: {trace.label(node.id)} is exactly 0, each of {len(sizes) - 1} steps before"
-            f" it left {number_text(factor)} of what came in"
+            f"the values vanish: {trace.label(node.id)} is exactly 0, and each of the"
+            f" {len(sizes) - 1} steps before it left {number_text(factor)} of what came in"
         ),
         hint=_HINT,
         proof=[

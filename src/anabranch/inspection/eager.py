@@ -23,7 +23,7 @@ from anabranch.frontends.containers import argument_names, flatten, leaf_names, 
 from anabranch.frontends.evaluation import Evaluation
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.inspection.formula import LONGEST
-from anabranch.inspection.naming import variables
+from anabranch.inspection.naming import assigned_name, variables
 from anabranch.inspection.record import Record, Recorder
 
 
@@ -68,7 +68,7 @@ def recorded_walk(
     record = Record()
     recorder = Recorder(record)
     edges = ancestors([*roots, *also, *sources])
-    names = variables(frame)
+    names = variables(frame) if any(map(_is_nameless, (*edges.values(), *roots))) else {}
     for edge in edges.values():
         if edge.node.id not in recorder.places:
             _enter(recorder, edge, names)
@@ -86,6 +86,11 @@ def _wanted(edges: dict[Key, Any], sources: Sequence[Any]) -> set[int]:
     if sources:
         return dependents(edges.values(), sources)
     return {edge.node.id for edge in edges.values() if edge.requires_grad}
+
+
+def _is_nameless(edge: Tensor) -> bool:
+    """Whether only a variable of the caller can tell what an input is called."""
+    return edge.is_leaf and edge.name is None and assigned_name(edge.node, ()) is None
 
 
 def _enter(recorder: Recorder, edge: Tensor, names: dict[int, str]) -> None:

@@ -100,6 +100,8 @@ class Search:
             found = diagnose(entry.node.op, xs, y, entry.node.attrs)
             if found is not None:
                 return Producer(number, output, found)
+            if any(_is_nan(one) for one in entry.inputs):
+                return Producer(number, output, None)
         return None
 
     def _reached(self, number: int) -> list[int]:
@@ -143,8 +145,10 @@ class Search:
         bad = ~np.isfinite(y)
         finding.index = [int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape)]
         finding.bad, finding.of = int(bad.sum()), y.size
-        label = self.label(finding.node or 0)
-        finding.text = f"{label} came in with {_words(y[tuple(finding.index)])}"
+        number = finding.node or 0
+        what = _words(y[tuple(finding.index)])
+        came = "came in with" if self.entries[number].is_leaf else "reads from its own line"
+        finding.text = f"{self.label(number)} {came} {what}"
         finding.hint = way_out("data")
 
     def _tell(self, finding: Finding, entry: Entry, found: Diagnosis, y: Any) -> None:
@@ -356,6 +360,11 @@ class Search:
             for number, entry in enumerate(self.entries)
             if any(g is not None and not is_finite(g) for g in entry.grads)
         ]
+
+
+def _is_nan(one: Any) -> bool:
+    """Whether an input is a NaN that stands in the program, written or folded there."""
+    return isinstance(one, Literal) and not is_finite(one.value) and np.isnan(one.value)
 
 
 def _bad_outputs(entry: Entry) -> frozenset[int]:

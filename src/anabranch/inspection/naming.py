@@ -14,12 +14,14 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from anabranch.core.node import Literal, Node
+from anabranch.core.registry import functions
 from anabranch.core.source import Place, RawSource, place_of
 from anabranch.frontends.containers import flatten, leaf_names
 from anabranch.frontends.tensor import Tensor
 
 _LONGEST_FILE = 2_000_000  # letters of a file that is read for names
 _LONGEST_NAME = 80
+_MANY_FILES = 64  # that are remembered
 _MANY = 1_000  # leaves of a container that is searched for tensors
 _BUILTIN_CONTAINERS = (dict, list, tuple)
 Span = tuple[int, int, int, int]  # first line, first column, last line, last column, in bytes
@@ -43,10 +45,10 @@ _UNKNOWN = Expression()
 
 
 class Sources:
-    """The source files of one recording; each is read once."""
+    """What the source files say; each is read once, as long as it does not change."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, tuple[list[str], _File]] = {}
 
     def targets(self, raw: RawSource | None) -> list[str]:
         """The names that the expression at this position is assigned to; mostly none or one."""
@@ -61,10 +63,16 @@ class Sources:
 
     def _file(self, raw: RawSource) -> _File:
         name = place_of(raw).file
+        lines = linecache.getlines(name)
         found = self._files.get(name)
-        if found is None:
-            found = self._files[name] = _read("".join(linecache.getlines(name)))
-        return found
+        if found is None or found[0] is not lines:  # a list of its own for each reading of the file
+            if len(self._files) >= _MANY_FILES:
+                self._files.clear()
+            found = self._files[name] = lines, _read("".join(lines))
+        return found[1]
+
+
+SOURCES = Sources()
 
 
 def span_of(raw: RawSource | None) -> Span | None:
@@ -150,7 +158,7 @@ def _expression(node: ast.AST) -> Expression | None:
     return None
 
 
-def assigned_name(sources: Sources, node: Node, readers: Iterable[Node]) -> str | None:
+def assigned_name(node: Node, readers: Iterable[Node]) -> str | None:
     """What the source calls the value of this node, if it says so beyond doubt.
 
     A call may apply several ops on one line; then the value is the one that no other op of the
@@ -158,19 +166,21 @@ def assigned_name(sources: Sources, node: Node, readers: Iterable[Node]) -> str 
     """
     if len(node.avals) > 1 or node.origin is not None:
         return None  # a node of a derivative has the line of what it derives
-    targets = sources.targets(node.raw_source)
+    targets = SOURCES.targets(node.raw_source)
     if not targets:
         return None
-    calls = sources.expression(node.raw_source).calls
+    calls = SOURCES.expression(node.raw_source).calls
+    if not node.inputs and (calls is None or calls in functions()):
+        return None  # a leaf that was first used here, not made
     same_line = any(reader.raw_source == node.raw_source for reader in readers)
     if same_line and calls is not None and calls != node.op.name:
         return None
     return targets[0]
 
 
-def operand_name(sources: Sources, reader: Node, slot: int) -> str | None:
+def operand_name(reader: Node, slot: int) -> str | None:
     """What the expression that reads a leaf calls it: `w` in `x @ w`."""
-    operands = sources.expression(reader.raw_source).operands
+    operands = SOURCES.expression(reader.raw_source).operands
     if reader.origin is not None or len(operands) != len(reader.inputs):
         return None
     first = reader.inputs[slot]
@@ -180,7 +190,11 @@ def operand_name(sources: Sources, reader: Node, slot: int) -> str | None:
 
 
 def variables(frame: FrameType | None) -> dict[int, str]:
-    """The names of the tensors that variables of a frame hold, by the id of the tensor."""
+    """The names of the tensors that variables of a frame hold, by the id of the tensor.
+
+    Asking a frame for its variables makes some versions of Python hold on to them until the frame
+    ends, so this is for values that nothing else names.
+    """
     found: dict[int, str] = {}
     if frame is None:
         return found

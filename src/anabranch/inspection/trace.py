@@ -111,8 +111,14 @@ class Trace:
         return Counter(node.name for node in self.nodes)
 
     def find(self, name: str) -> list[Node]:
-        """The nodes of this name, or the one that `#3` or `3` numbers."""
+        """The nodes of this name, or the one that `#3` or `3` numbers.
+
+        An input is meant before values that took over its name.
+        """
         named = [node for node in self.nodes if node.name == name]
+        given = [node for node in named if node.op in ("input", "parameter")]
+        if len(given) == 1:
+            return given
         number = name.removeprefix("#")
         if not named and number.isdecimal() and len(number) < 12 and int(number) < len(self.nodes):
             return [self.nodes[int(number)]]

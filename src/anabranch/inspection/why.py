@@ -50,12 +50,18 @@ def why(trace: Trace, node: Node, most_paths: int = MOST_PATHS) -> Finding:
 
 
 def first_trouble(trace: Trace) -> Finding:
-    """The first finding of the trace; where there is none, that nothing is wrong."""
-    for found in trace.findings:
-        if found.reaches_root is not False:
-            return found
-    if trace.findings:
-        return trace.findings[0]
+    """The finding to look at first: what reaches the result, then what explains the others."""
+    found = trace.findings
+    for one in found:
+        if one.reaches_root:
+            return one
+    others = [one for one in found if one.reaches_root is None]
+    if others:
+        shown = {fact.node for fact in others[0].proof or ()}
+        behind = (one for one in found if {one.node, *(one.reaches or ())} & shown)
+        return next((one for one in behind if one.reaches_root is False), others[0])
+    if found:
+        return found[0]
     root = trace.nodes[trace.root]
     return Finding(kind="gradient", about=root.id, text="every value and gradient is finite")
 
