@@ -133,7 +133,7 @@ class Trace:
 
     def written(self, node: Node) -> str:
         """The formula with the labels of the inputs; empty for a leaf."""
-        labels = {str(e.slot): held(self.label(e.from_)) for e in self.inputs(node.id)}
+        labels = {str(e.slot): held(self.nodes[e.from_].label) for e in self.inputs(node.id)}
         return filled(node.formula or "", labels)
 
     def to_dict(self, *, seconds: bool = False) -> dict[str, Any]:

@@ -48,6 +48,18 @@ def _same(summary: Any, flat: list[Any] | None) -> Any:
     return summary.min if summary.min is not None and summary.min == summary.max else None
 
 
+def ends(summary: Any) -> tuple[float, float]:
+    """The smallest and the largest of the finite elements; NaN where there is none."""
+    flat = summary.flat()
+    if flat is None:
+        found = (summary.min, summary.max)
+    else:
+        finite = [float(one) for one in flat if math.isfinite(float(one))]
+        found = (min(finite, default=None), max(finite, default=None))
+    low, high = (math.nan if one is None else float(one) for one in found)
+    return low, high
+
+
 def norm(summary: Any) -> float:
     """The norm of the finite elements; NaN where it is not known."""
     flat = summary.flat()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anabranch.inspection.to_text.cells import bad_text, brief
+from anabranch.inspection.to_text.cells import bad_text, brief, ends
 from anabranch.inspection.to_text.columns import Cell, Column, columns
 from anabranch.inspection.to_text.letters import width
 from anabranch.inspection.to_text.page import Line, Page, Part, measure, padded, spread
@@ -40,7 +40,7 @@ def lines(report: Explanation, page: Page) -> list[Line]:
 
 def _sentence(trace: Trace, found: Finding) -> str:
     where = "" if found.node is None else _at(trace, found.node, found.text or "")
-    reach = f", which does not reach {trace.label(trace.root)}"
+    reach = ", which does not reach the result"
     name = "" if found.about is None else f"{trace.label(found.about)}: "
     return f"{name}{found.text}{where}{reach if found.reaches_root is False else ''}."
 
@@ -119,7 +119,7 @@ def _paths(trace: Trace, found: Finding, page: Page) -> list[Line]:
         rows.append([["paths" if i == 0 else ""], [names[i]], path_product(page, path)])
     said = _aligned(page, rows)
     if found.more_paths:
-        said.append(page.line(f"         and {found.more_paths:,} more"))
+        said.append(page.line(f"          and {page.number(found.more_paths)} more paths"))
     return said
 
 
@@ -178,14 +178,15 @@ def _place(trace: Trace, number: int, page: Page) -> list[Line]:
 
 
 def _counts(trace: Trace, found: Finding, page: Page) -> list[Line]:
+    """`float64 (4, 3), 1 of 12 elements is inf, first at [2, 0]`."""
     node = trace.nodes[found.node or 0]
-    summary = node.value if found.phase == "forward" else None
     parts: list[Part] = [f"     {node.type}"]
-    bad = bad_text(summary) if summary is not None else ""
-    if bad:
-        parts += [", ", (bad, "bad")]
-    elif found.bad and found.of:
-        parts += [", ", (f"{found.bad} of {found.of} not finite", "bad")]
+    if found.bad and found.of:
+        told = "" if node.value is None or found.phase == "backward" else bad_text(node.value)
+        kinds = [kind for kind in ("nan", "inf") if f" {kind}" in told]
+        verb = "is" if found.bad == 1 else "are"
+        many = f"{found.bad:,} of {found.of:,} elements {verb} {' or '.join(kinds) or 'not finite'}"
+        parts += [", ", (many if node.shape else f"it is {told or 'not finite'}", "bad")]
     if found.index:
         parts.append(f", first at {found.index}")
     return [page.line(*parts)]
@@ -197,7 +198,7 @@ def _evidence(proof: Sequence[Evidence], page: Page, note: str = "") -> list[Lin
     for i, one in enumerate(proof):
         value: list[Part] = []
         if one.v is not None:
-            value = [" = ", (page.number(one.v), "value")]
+            value = [" = ", (page.number(one.v), "value"), *_range(one, page)]
         elif one.summary is not None:
             value = ["   ", brief(page, one.summary, "value")]
         said = one.note or ""
@@ -207,6 +208,15 @@ def _evidence(proof: Sequence[Evidence], page: Page, note: str = "") -> list[Lin
     if not proof and note:
         rows = [([("   ", "")], note)]
     return _beside(rows, page)
+
+
+def _range(one: Evidence, page: Page) -> list[Part]:
+    """Where the whole array lies that an element was taken from."""
+    name, _, index = one.label.partition("[")
+    if not index or one.summary is None:
+        return []
+    low, high = ends(one.summary)
+    return [(f"   ({name} runs from {page.number(low)} to {page.number(high)})", "mute")]
 
 
 def _beside(rows: Sequence[tuple[Line, str]], page: Page) -> list[Line]:
@@ -229,7 +239,7 @@ def _reach(trace: Trace, found: Finding) -> str:
     count, root = len(found.reaches or ()), trace.label(trace.root)
     if found.reaches_root is False:
         extra = "" if not count else f" It reaches {_several(count, 'other node')}."
-        return f"It does not reach {root}.{extra}"
+        return f"It does not reach the result, {root}.{extra}"
     if found.node == trace.root:
         return f"It is {root} itself."
     said = f"It reaches {_several(count, 'more node')}, {root} among them"
