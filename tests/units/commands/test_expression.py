@@ -154,6 +154,11 @@ def test_broken_and_endless_texts_are_refused(text: str) -> None:
     assert refused(text, "x=1")
 
 
+def test_operations_inside_one_another_are_limited() -> None:
+    assert evaluate("x" + "+x" * 150, ["x=1"]).item() == 151
+    assert refused("x" + "+x" * 250, "x=1").startswith("at most 200 operations")
+
+
 def test_suggestions() -> None:
     assert "Did you mean 'exp'?" in refused("expp(x)", "x=1")
     assert "Did you mean 'xs'?" in refused("x*2", "xs=1")

@@ -106,6 +106,12 @@ def test_long_cells_are_cut_where_it_hurts_least() -> None:
     assert hidden == ["place"]
 
 
+def test_numbers_are_never_cut() -> None:
+    row = ["a_name_of_17_cols", "-1.2345678901234e-100", "a.py:1"]
+    lines, _ = table(Page(width=44), [row])
+    assert "-1.2345678901234e-100" in lines[2]
+
+
 @given(
     st.lists(st.tuples(st.text(max_size=30), st.floats(), st.text(max_size=30)), max_size=5),
     st.integers(20, 120),

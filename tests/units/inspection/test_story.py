@@ -190,6 +190,13 @@ def test_sums_of_arrays_are_told_where_their_elements_are_known() -> None:
     assert added(Summary(v=[1.0]), Summary(v=[1.0, 2.0])) is None
 
 
+def test_a_sum_grows_with_each_of_three_contributions() -> None:
+    x = ab.tensor(np.ones(2), requires_grad=True, name="x")
+    told = ab.inspect((x * 2.0 + x * 3.0 + x * np.array([4.0, 5.0])).sum()).story()
+    sums = [one.after.v for block in told.blocks for one in block.deliveries if one.to == 0]
+    assert sums == [[4.0, 5.0], [7.0, 8.0], [9.0, 10.0]]
+
+
 def test_a_big_sum_is_not_guessed_before_its_last_part() -> None:
     x = ab.tensor(np.ones(100), requires_grad=True, name="x")
     told = ab.inspect((x * 2.0 + x).sum()).story()

@@ -19,7 +19,7 @@ def test_two_gradients_in_each_others_place() -> None:
 
 
 def test_one_right_and_one_stolen_gradient_are_not_swapped() -> None:
-    sides = [wrong("a", [1.0, 2.0], [5.0, 7.0]), wrong("b", [5.0, 7.0], [5.0, 9.0])]
+    sides = [wrong("a", [5.0, 9.0], [1.0, 3.0]), wrong("b", [3.0, 3.0], [5.0, 9.0])]
     assert readings(sides) == []
 
 

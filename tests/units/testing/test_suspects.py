@@ -43,7 +43,7 @@ def test_a_wrong_rule_of_several_inputs_is_named_by_input() -> None:
     assert lines[-1].startswith("weighted gives its inputs 0 and 1 each other's derivative")
 
 
-@pytest.mark.parametrize("factors", [(3.0, 3.0), (3.0, 4.0)])
+@pytest.mark.parametrize("factors", [(3.0, 3.0), (5.0, 4.0)])
 def test_rules_that_are_wrong_otherwise_are_not_called_swapped(factors) -> None:
     def rule(slot):
         return lambda ct, y, a, b: ct * factors[slot]
