@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from anabranch.core.entry import boundary
@@ -13,8 +12,6 @@ from anabranch.inspection.gradients import Gradients, gradients
 from anabranch.inspection.record import Record
 from anabranch.inspection.story import Story, story
 from anabranch.inspection.table import Table, table
-from anabranch.inspection.to_html import page
-from anabranch.inspection.to_svg import svg
 from anabranch.inspection.trace import Trace
 
 
@@ -123,46 +120,3 @@ class Views:
         return checked(
             self.record, [self.trace.label(node.id) for node in self.trace.nodes], **options
         )
-
-    @boundary
-    def svg(
-        self,
-        frame: int | None = None,
-        *,
-        direction: str = "auto",
-        depth: int = 1,
-        theme: str = "auto",
-    ) -> str:
-        """The graph as a picture, an SVG text that is the same on every run.
-
-        Args:
-            frame: the state after this frame of the story, counted from 0; the last by default.
-            direction: `"right"`, `"down"` or `"auto"`.
-            depth: how many levels of scopes are open.
-            theme: `"light"`, `"dark"`, or `"auto"` for what the reader prefers.
-
-        Raises:
-            ArgumentError: `[bad-argument]`.
-
-        Example:
-            >>> import anabranch as ab
-            >>> x = ab.tensor(3.0, requires_grad=True, name="x")
-            >>> ab.inspect(x * x).svg().startswith("<svg")
-            True
-        """
-        return svg(self.trace.to_dict(), frame, direction=direction, depth=depth, theme=theme)
-
-    @boundary
-    def html(self, path: str | Path) -> Path:
-        """Write the page: story, table, gradients and why in one file that asks for nothing.
-
-        Example:
-            >>> import anabranch as ab, tempfile, pathlib
-            >>> x = ab.tensor(3.0, requires_grad=True, name="x")
-            >>> file = ab.inspect(x * x).html(pathlib.Path(tempfile.mkdtemp(), "x.html"))
-            >>> ab.Report.load(file).trace.nodes[0].grad.v
-            6
-        """
-        target = Path(path)
-        target.write_text(page(self.trace.to_dict()), encoding="utf-8")
-        return target
