@@ -72,7 +72,11 @@ class Op:
         jvp: one `(t, y, *xs, **attrs)` per input giving its part of the output's tangent. Where
             neither this nor `linear` speaks, the vjp rule is transposed.
         call: the public function with NumPy's arguments; by default the inputs in order.
-        scalar, lower: native code of one element, or of the whole op.
+        scalar: machine code of one element: the emitter's method of this name, on operands
+            promoted as NumPy would, or a function `(emitter, *operands, **attrs)`.
+        lower: machine code of an op that is no elementwise one: the name of a reduction over
+            `axes`, or, for one that only moves elements, `(view, **attrs)` giving the view that
+            shows them where they lie, None where no view can.
         lowerings: rules of other backends by backend name.
         batch: the rule that maps the op over a new axis.
         arity: the number of inputs, where the rules do not tell it.
@@ -99,8 +103,8 @@ class Op:
     linear: tuple[int, ...] = ()
     jvp: tuple[Slot | None, ...] | None = None
     call: Rule | None = None
-    scalar: Slot = _NOT_WRITTEN
-    lower: Slot = _NOT_WRITTEN
+    scalar: Slot | str = _NOT_WRITTEN
+    lower: Slot | str = _NOT_WRITTEN
     lowerings: Mapping[str, Slot] = field(default_factory=dict)
     batch: Slot = _NOT_WRITTEN
     arity: int | None = None

@@ -177,7 +177,8 @@ class Evaluation:
     def _walk(self, walk: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
         if self.is_symbolic:
             return walk()
-        with state.changed(recording=self.is_recorded), np.errstate(all="ignore"):
+        # Nobody looks at what the rules form on the way: a slope may be infinite and meet a zero.
+        with state.changed(recording=self.is_recorded, door=None), np.errstate(all="ignore"):
             return walk()
 
     def given_back(self, tree: Any) -> Any:

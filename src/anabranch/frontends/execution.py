@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.backends.base import Backend, Executable
-from anabranch.backends.reference import ReferenceBackend
+from anabranch.backends.native import NativeBackend
+from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.graph import Graph
 from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import PassReport, run_passes
 from anabranch.passes.rewrite import Pass
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceBackend(),)}
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend for backend in (ReferenceBackend(), NativeBackend())
+}
 Passes = Sequence[str | Pass] | None
 
 
@@ -43,13 +47,23 @@ class Program:
 
     reports: tuple[PassReport, ...]
 
+    @functools.cached_property
+    def reference(self) -> ReferenceExecutable:
+        """The same graph on the reference backend."""
+        made = self.executable
+        return (
+            made if isinstance(made, ReferenceExecutable) else ReferenceExecutable(self.optimised)
+        )
+
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs for checked arguments; none shares memory with another or an argument."""
         if state.onlooker is not None:
             state.onlooker.runs(self, arguments)
         taken = {id(argument) for argument in arguments}
         results = []
-        for out in self.executable.run(arguments):
+        # Who refuses what is not finite looks at node after node, which only one backend has.
+        executable = self.executable if state.guard is None else self.reference
+        for out in executable.run(arguments):
             if type(out) in NUMBERS:
                 results.append(np.asarray(out)[()])
             elif isinstance(out, np.ndarray) and (id(out) in taken or not _is_free(out)):

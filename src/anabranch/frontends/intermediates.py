@@ -145,7 +145,7 @@ def _pushed(zs: Sequence[Any], xs: Sequence[Any], ts: list[Any], record: bool) -
         steps = node_steps(region.values(), within)
         start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
         return forward([step for step in steps if step.node.id not in moved], start)
-    with state.changed(recording=record), np.errstate(all="ignore"):
+    with state.changed(recording=record, door=None), np.errstate(all="ignore"):
         if not record:
             ts = [t.value if isinstance(t, Tensor) else t for t in ts]
         start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}

@@ -31,7 +31,7 @@ from anabranch.frontends.stale import handing_out
 
 Array = np.ndarray[Any, Any]
 next_id = count().__next__
-_FRAMES = 4  # between a user's line and `capture`: itself, current_source, _fill, who makes it
+_FRAMES = 5  # of the library between a user's line and `capture`
 
 
 class Tensor(Operators):
@@ -60,7 +60,7 @@ class Tensor(Operators):
     value: Any  # as it is stored, for reading only: an array or a NumPy scalar
     name: str | None
     node: Node  # the node that made this tensor; a leaf gets one at its first use
-    made: RawSource | None  # where a leaf was made
+    made: RawSource | None  # where a leaf that requires a gradient was made
     # For `stale`: where data was handed out last, the bits that programs rely on, how often those
     # changed, and the versions of the inputs that this tensor was computed from (None: all 0).
     taken: RawSource | None
@@ -77,7 +77,7 @@ class Tensor(Operators):
         self._grad: Any = None
         self._grad_is_shared = False
         self.name = name
-        self.made = current_source(_FRAMES)
+        self.made = current_source(_FRAMES) if requires_grad else None
         self.taken = self.kept = self.input_versions = None
         self.version = 0
         if requires_grad:

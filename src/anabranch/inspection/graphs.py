@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.reference import ReferenceExecutable
 from anabranch.core.aval import aval_of
 from anabranch.core.graph import Graph
 from anabranch.core.leaves import CONSTANT, PARAMETER
@@ -28,12 +27,9 @@ def recorded_run(
     The walk starts from the first output and goes to all floating parameters.
     """
     graph = program.optimised
-    executable = program.executable
-    if not isinstance(executable, ReferenceExecutable):
-        executable = ReferenceExecutable(graph)
     run = _Run()
     run.before()
-    executable.run(arguments, run.observe)
+    program.reference.run(arguments, run.observe)
     for node, value in zip(graph.parameters, arguments, strict=True):
         run.values[node.id] = (np.copy(value)[()] if isinstance(value, np.ndarray) else value,)
     record = recorded_graph(graph, run.values)

@@ -100,7 +100,7 @@ def _histogram(finite: np.ndarray[Any, Any], found: Summary) -> dict[str, Any] |
         bins = [int(finite.size)]
     else:
         # Not NumPy's own, whose last bits differ between its versions.
-        places = np.minimum((finite - low) * (BINS / (high - low)), BINS - 1).astype(np.int64)
+        places = np.minimum((finite - low) / (high - low) * BINS, BINS - 1).astype(np.int64)
         bins = np.bincount(places.ravel(), minlength=BINS).tolist()
     return {"lo": low, "hi": high, "bins": bins}
 

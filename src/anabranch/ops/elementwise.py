@@ -33,6 +33,7 @@ absolute: Op = elementwise(
         at(-0.0, value=0.0, grads=0.0, kink=True),
         at(-inf, value=inf, grads=-1.0, kink=True),
     ),
+    scalar="absolute",
     doc="Absolute value; its derivative at 0 is 0.",
 )
 
@@ -41,6 +42,7 @@ add: Op = elementwise(
     operator.add,
     partials=(1, 1),
     samples=(at(2.0, 3.0, value=5.0, grads=(1.0, 1.0)), at(inf, -inf, value=nan, kink=True)),
+    scalar="add",
     doc="Sum of two values.",
 )
 
@@ -61,6 +63,7 @@ astype: Op = elementwise(
         sample(2.7, value=2, dtype=np.dtype(np.int64)),
         sample(-0.5, value=True, dtype=np.dtype(np.bool_)),
     ),
+    scalar=lambda e, x, *, dtype: e.convert(x, dtype),
     doc="The value in another dtype. Between floats the cotangent comes back in x's dtype;"
     " integers and bools end the path.",
 )
@@ -88,6 +91,7 @@ divide: Op = elementwise(
         at(1.0, -0.0, value=-inf, kink=True),
         at(0.0, 0.0, value=nan, kink=True),
     ),
+    scalar="divide",
     doc="True quotient; division by zero follows IEEE 754.",
 )
 
@@ -115,6 +119,7 @@ identity: Op = elementwise(
     _itself,
     partials=(1,),
     samples=(at(3.0, value=3.0, grads=1.0),),
+    scalar="identity",
     doc="The value itself, as a node of its own that derivatives can be taken with respect to.",
 )
 
@@ -194,6 +199,7 @@ multiply: Op = elementwise(
         at(0.0, inf, value=nan, kink=True),
         at(-0.0, 3.0, value=-0.0, grads=(3.0, 0.0)),
     ),
+    scalar="multiply",
     doc="Product of two values.",
 )
 
@@ -203,6 +209,7 @@ negative: Op = elementwise(
     partials=(-1,),
     result="arithmetic",
     samples=(at(3.0, value=-3.0, grads=-1.0), at(0.0, value=-0.0, grads=-1.0)),
+    scalar="negative",
     doc="The value with its sign changed.",
 )
 
@@ -333,6 +340,7 @@ sqrt: Op = elementwise(
         at(-0.0, value=-0.0, grads=inf, kink=True),
         at(-1.0, value=nan, kink=True),
     ),
+    scalar="sqrt",
     doc="Square root; its derivative at 0 is +inf.",
 )
 
@@ -343,6 +351,7 @@ square: Op = elementwise(
     result="arithmetic",
     notation="{}**2".format,
     samples=(at(3.0, value=9.0, grads=6.0), at(0.0, value=0.0, grads=0.0)),
+    scalar="square",
     doc="x times x as one op with one edge.",
 )
 
@@ -352,6 +361,7 @@ stop_gradient: Op = elementwise(
     partials=NoGradient("stop_gradient ends the path"),
     arity=1,
     samples=(at(3.0, value=3.0, grads=(None,)),),
+    scalar="identity",
     doc="The value, through which no derivative passes in either mode.",
 )
 
@@ -361,6 +371,7 @@ subtract: Op = elementwise(
     partials=(1, -1),
     result="arithmetic",
     samples=(at(5.0, 3.0, value=2.0, grads=(1.0, -1.0)),),
+    scalar="subtract",
     doc="Difference of two values.",
 )
 

@@ -140,6 +140,7 @@ slice_: Op = Op(
         sample(normal(0, 3), index=((0, 0, 1), 2)),
         sample(normal(), index=()),
     ),
+    lower=lambda view, *, index: view.slice(index),
     doc="Elements by an integer or slice for each axis, as in `x[1:, 0]`.",
 )
 

@@ -43,6 +43,7 @@ broadcast_to: Op = Op(
         sample(normal(0, 1), shape=(2, 0, 3)),
         sample(normal(1), shape=(1,)),
     ),
+    lower=lambda view, *, shape: view.broadcast_to(shape),
     doc="The value repeated along new axes and axes of length 1, to a given shape.",
 )
 
@@ -96,6 +97,7 @@ permute: Op = Op(
         sample(normal(0, 3), axes=(1, 0)),
         sample(normal(), axes=()),
     ),
+    lower=lambda view, *, axes: view.permute(axes),
     doc="Reorder axes; without `axes` they are reversed.",
 )
 
@@ -190,5 +192,6 @@ reshape: Op = Op(
         sample(normal(), shape=(1, 1)),
         sample(normal(0, 3), shape=(3, 0)),
     ),
+    lower=lambda view, *, shape: view.reshape(shape),
     doc="The same elements in another shape; one length may be -1.",
 )

@@ -71,6 +71,7 @@ sum_: Op = Op(
         sample(normal(1, 1), axes=(0, 1), keepdims=False),
         sample(normal(0, 3), axes=(0,), keepdims=True),
     ),
+    lower="sum",
     doc="Sum over axes: all of them by default, one or several by `axis`.",
 )
 

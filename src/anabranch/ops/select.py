@@ -60,6 +60,7 @@ absorb: Op = elementwise(
         at(2.0, inf, value=inf, kink=True),
         at(inf, 0.0, value=nan, kink=True),
     ),
+    scalar="absorb",
     doc="The product `x * y`, but 0 where x is exactly 0, even if y is infinite or NaN.",
 )
 
@@ -80,6 +81,7 @@ absorb_either: Op = elementwise(
         at(nan, 0.0, value=0.0, kink=True),
         at(2.0, inf, value=inf, kink=True),
     ),
+    scalar="absorb_either",
     doc="The product `x * y`, but 0 where x or y is exactly 0, whatever the other is.",
 )
 
@@ -92,6 +94,7 @@ def _comparison(name: str, ref: Any, doc: str, *points: Any) -> Any:
         arity=2,
         result="bool",
         samples=(*points, at(nan, 1.0, value=name == "not_equal")),
+        scalar=name,
         doc=doc,
     )
 
@@ -127,6 +130,7 @@ isnan: Op = elementwise(
     arity=1,
     result="bool",
     samples=(at(nan, value=True), at(inf, value=False), at(0.0, value=False)),
+    scalar="isnan",
     doc="Whether each element is NaN.",
 )
 
@@ -149,6 +153,7 @@ maximum: Op = elementwise(
         at(nan, 2.0, value=nan, grads=(1.0, 0.0), kink=True),
         at(-inf, 2.0, value=2.0, grads=(0.0, 1.0), kink=True),
     ),
+    scalar="maximum",
     doc="The larger of two values; NaN wins, and a tie shares the cotangent equally.",
 )
 
@@ -162,6 +167,7 @@ minimum: Op = elementwise(
         at(2.0, 2.0, value=2.0, grads=(0.5, 0.5), kink=True),
         at(2.0, nan, value=nan, grads=(0.0, 1.0), kink=True),
     ),
+    scalar="minimum",
     doc="The smaller of two values; NaN wins, and a tie shares the cotangent equally.",
 )
 
@@ -206,5 +212,6 @@ where: Op = elementwise(
         sample(True, 2.0, 3.0, value=2.0, grads=(None, 1.0, 0.0)),
         sample(False, 2.0, nan, value=nan, grads=(None, 0.0, 1.0), kink=True),
     ),
+    scalar=lambda e, condition, x, y: e.where(condition, x, y),
     doc="x where the condition holds, y elsewhere; the branch not taken gets exactly 0.",
 )

@@ -109,11 +109,11 @@ def _golden_gradients(case: Case) -> None:
 def avals_agree(op: Op) -> None:
     """The rule for shape and dtype foretells the reference, and refuses what it refuses."""
     for case in cases(op, draws=1):
-        for xs in _typed(case):
+        for xs in typed(case):
             _aval_agrees(case, xs)
 
 
-def _typed(case: Case) -> Iterator[tuple[Any, ...]]:
+def typed(case: Case) -> Iterator[tuple[Any, ...]]:
     """The inputs in every dtype, in mixtures of two, and with a Python number among arrays."""
     floats = [slot for slot, x in enumerate(case.xs) if is_floating(x.dtype)]
     yield case.values

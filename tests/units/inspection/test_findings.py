@@ -190,6 +190,19 @@ def test_a_fault_is_found_in_whatever_layer_it_sits(squash, layers=5):
     assert named == [f"layer{k}" for k in range(layers)]
 
 
+def test_of_two_producers_the_first_comes_first():
+    def f(x):
+        y = ab.log(x)
+        z = ab.exp(x + 1000.0)
+        return ab.sum(y) + ab.sum(z)
+
+    trace = ab.inspect(f, np.array([0.0, 1.0])).trace
+    assert [(f.kind, trace.nodes[f.node].op) for f in trace.findings] == [
+        ("first-inf", "log"),
+        ("inf", "exp"),
+    ]
+
+
 # Backward
 
 

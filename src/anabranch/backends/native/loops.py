@@ -1,0 +1,420 @@
+"""A loop nest over the elements of some arrays, as one IR function.
+
+Axes through which every array can be walked with one step are joined first. The innermost axis
+runs over vectors; its rest is one narrower, masked vector of the same instructions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from anabranch.backends.native.access import Access, real_lanes
+from anabranch.backends.native.emit import (
+    Emitter,
+    Val,
+    memory_type,
+    register_bytes,
+    register_type,
+)
+from anabranch.backends.native.schedule import (
+    REDUCTIONS,
+    Loop,
+    Place,
+    Schedule,
+    element,
+    is_reduction,
+)
+from anabranch.backends.native.view import Strides, row_major
+from anabranch.core.aval import Shape
+from anabranch.core.dtype import DType
+from anabranch.core.node import Literal, Node
+
+STRIP = 4096  # elements that one accumulator takes before it is added to the total
+Bases = dict[int, str]
+
+
+class LoopCode:
+    """The IR function of one loop.
+
+    Attributes:
+        pointers: the values whose memory it takes, one pointer each, in order.
+        text: the function.
+    """
+
+    def __init__(
+        self, name: str, loop: Loop, schedule: Schedule, vector_bytes: int, declared: set[str]
+    ) -> None:
+        self.name = name
+        self.loop = loop
+        self._schedule = schedule
+        self._declared = declared
+        self._names = itertools.count()
+        self._lines: list[str] = []
+        self._block = "entry"
+        self._reads: dict[Any, int] = {}  # what a body asks for: its place among the accesses
+        self._accesses: list[Access] = []
+        self._stores: list[tuple[Node, int]] = []
+        self._gather_accesses()
+        self.pointers = list(dict.fromkeys(access.key for access in self._accesses))
+        self._dims, self._steps = joined(loop.space, [a.strides for a in self._accesses])
+        self._lanes = self._width(vector_bytes)
+        self._write()
+        arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
+        head = f"define internal void @{name}({arguments}) {{\nentry:"
+        self.text = "\n".join([head, *self._lines, "  ret void", "}"])
+
+    # What is read and written
+
+    def _gather_accesses(self) -> None:
+        for node in self.loop.nodes:
+            moved = self._schedule.moved.get(node.id)
+            if moved is not None:
+                self._reads[node.id] = self._access(moved, node.avals[0].dtype)
+            else:
+                for edge in node.inputs:
+                    self._read(edge)
+        for node in self.loop.nodes:
+            if (node.id, 0) in self._schedule.stored:
+                strides = self._result_strides(node)
+                self._accesses.append(Access((node.id, 0), node.avals[0].dtype, 0, strides))
+                self._stores.append((node, len(self._accesses) - 1))
+
+    def _read(self, edge: Any) -> None:
+        if isinstance(edge, Literal):
+            return
+        key = (edge.node.id, edge.index)
+        if key not in self._reads and not self._is_here(edge):
+            self._reads[key] = self._access(self._schedule.places[key], edge.aval.dtype)
+
+    def _is_here(self, edge: Any) -> bool:
+        return self._schedule.home.get(edge.node.id) is self.loop and not is_reduction(edge.node)
+
+    def _access(self, place: Place, dtype: DType) -> int:
+        view = place.view.broadcast_to(self.loop.space)
+        self._accesses.append(Access(place.base, dtype, view.offset, view.strides))
+        return len(self._accesses) - 1
+
+    def _result_strides(self, node: Node) -> Strides:
+        if not is_reduction(node):
+            return row_major(self.loop.space)
+        axes = node.attrs["axes"]
+        kept = tuple(1 if a in axes else n for a, n in enumerate(self.loop.space))
+        return tuple(0 if a in axes else s for a, s in enumerate(row_major(kept)))
+
+    def _width(self, vector_bytes: int) -> int:
+        """How many elements the body takes at once."""
+        sizes = [register_bytes(access.dtype) for access in self._accesses]
+        sizes += [register_bytes(node.avals[0].dtype) for node in self.loop.nodes]
+        lanes = 2 * vector_bytes // max(sizes)
+        length = max(self._dims[-1], 1) if self._dims else 1
+        while lanes >= 2 * length:
+            lanes //= 2
+        return lanes
+
+    # Writing
+
+    def _line(self, text: str) -> None:
+        self._lines.append(f"  {text}")
+
+    def _name(self) -> str:
+        return f"%v{next(self._names)}"
+
+    def _label(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self._block = label
+
+    def _write(self) -> None:
+        bases: Bases = {}
+        for i, access in enumerate(self._accesses):
+            pointer = f"%p{self.pointers.index(access.key)}"
+            bases[i] = self._moved_on(pointer, access.dtype, str(access.offset))
+        self._fill_neutral(bases)
+        if 0 not in self.loop.space:
+            self._nest(0, bases)
+
+    def _moved_on(self, base: str, dtype: DType, elements: str) -> str:
+        if elements == "0":
+            return base
+        name = self._name()
+        self._line(f"{name} = getelementptr {memory_type(dtype)}, ptr {base}, i64 {elements}")
+        return name
+
+    def _nest(self, depth: int, bases: Bases) -> None:
+        """The loops from this axis inward."""
+        if depth >= len(self._dims) - 1:
+            self._innermost(bases)
+            return
+        with self._counted(self._dims[depth]) as counter:
+            inner = {
+                i: self._stepped(base, i, self._steps[i][depth], counter)
+                for i, base in bases.items()
+            }
+            self._nest(depth + 1, inner)
+
+    def _stepped(self, base: str, access: int, step: int, counter: str) -> str:
+        if step == 0:
+            return base
+        elements = counter
+        if step != 1:
+            elements = self._name()
+            self._line(f"{elements} = mul i64 {counter}, {step}")
+        return self._moved_on(base, self._accesses[access].dtype, elements)
+
+    @contextmanager
+    def _counted(self, count: int, by: int = 1) -> Iterator[str]:
+        """A loop around what is written in the block, which gets the name of its counter."""
+        head, done = f"loop{next(self._names)}", f"done{next(self._names)}"
+        before, counter, following = self._block, self._name(), self._name()
+        self._line(f"br label %{head}")
+        self._label(head)
+        place = len(self._lines)
+        yield counter
+        self._line(f"{following} = add i64 {counter}, {by}")
+        goes_on = self._name()
+        self._line(f"{goes_on} = icmp slt i64 {following}, {count}")
+        self._line(f"br i1 {goes_on}, label %{head}, label %{done}")
+        phi = f"  {counter} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self._lines.insert(place, phi)
+        self._label(done)
+
+    # The innermost axis
+
+    def _innermost(self, bases: Bases) -> None:
+        length = self._dims[-1] if self._dims else 1
+        sums = [
+            (node, i)
+            for node, i in self._stores
+            if is_reduction(node) and self._step(i) == 0 and self._dims
+        ]
+        if not sums or length <= 2 * STRIP:
+            self._strip(bases, length, sums)
+            return
+        with self._counted(length // STRIP) as counter:
+            inner = {
+                i: self._stepped(base, i, STRIP * self._step(i), counter)
+                for i, base in bases.items()
+            }
+            self._strip(inner, STRIP, sums)
+        if length % STRIP:
+            done = length - length % STRIP
+            rest = {
+                i: self._moved_on(base, self._accesses[i].dtype, str(done * self._step(i)))
+                for i, base in bases.items()
+            }
+            self._strip(rest, length % STRIP, sums)
+
+    def _step(self, access: int) -> int:
+        return self._steps[access][-1] if self._dims else 0
+
+    def _strip(self, bases: Bases, length: int, sums: Sequence[tuple[Node, int]]) -> None:
+        """So many elements along the innermost axis."""
+        whole, rest = divmod(length, self._lanes)
+        totals: dict[int, Val] = {}
+        if whole:
+            totals = self._vectors(bases, whole, sums)
+        if rest:
+            lanes = 1
+            while lanes < rest:
+                lanes *= 2
+            e = self._emitter(lanes)
+            start = str(whole * self._lanes)
+            values = self._body(e, bases, start, rest, self._spread(e, bases))
+            for node, i in sums:
+                part = self._masked(e, node, values[node.id], rest)
+                found = self._horizontal(e, node, part)
+                self._take(e)
+                totals[i] = self._joined(node, totals[i], found) if i in totals else found
+            self._take(e)
+        for node, i in sums:
+            self._add_to_memory(node, bases[i], totals[i])
+
+    def _vectors(
+        self, bases: Bases, whole: int, sums: Sequence[tuple[Node, int]]
+    ) -> dict[int, Val]:
+        """The full vectors; gives the total of each reduction over them."""
+        e = self._emitter(self._lanes)
+        spread = self._spread(e, bases)
+        self._take(e)
+        if whole == 1:
+            values = self._body(e, bases, "0", e.lanes, spread)
+            totals = {i: self._horizontal(e, node, values[node.id]) for node, i in sums}
+            self._take(e)
+            return totals
+        before = self._block
+        with self._counted(whole * e.lanes, by=e.lanes) as counter:
+            place = len(self._lines)
+            held = {i: Val(self._name(), node.avals[0].dtype) for node, i in sums}
+            values = self._body(e, bases, counter, e.lanes, spread)
+            grown = {
+                i: getattr(e, REDUCTIONS[node.op.lower].join)(held[i], values[node.id])  # type: ignore[index]
+                for node, i in sums
+            }
+            self._take(e)
+            for node, i in sums:
+                kind = e.type(register_type(node.avals[0].dtype))
+                start = self._neutral(e, node).text
+                phi = f"  {held[i].text} = phi {kind} [{start}, %{before}], "
+                self._lines.insert(place, phi + f"[{grown[i].text}, %{self._block}]")
+        totals = {i: self._horizontal(e, node, grown[i]) for node, i in sums}
+        self._take(e)
+        return totals
+
+    def _emitter(self, lanes: int) -> Emitter:
+        return Emitter(lanes, self._names, self._declared)
+
+    def _take(self, e: Emitter) -> None:
+        """Put what the emitter has written here."""
+        self._lines += e.lines
+        e.lines.clear()
+
+    # Bodies
+
+    def _spread(self, e: Emitter, bases: Bases) -> dict[int, Val]:
+        """What does not change along the innermost axis, in every lane."""
+        spread = {}
+        for i in self._reads.values():
+            if self._step(i) == 0:
+                access = self._accesses[i]
+                kind = memory_type(access.dtype)
+                one = e.new(f"load {kind}, ptr {bases[i]}, align {access.dtype.itemsize}")
+                spread[i] = e.from_memory(self._in_every_lane(e, kind, one), access.dtype)
+        return spread
+
+    def _in_every_lane(self, e: Emitter, kind: str, one: str) -> str:
+        if e.lanes == 1:
+            return one
+        vector = e.type(kind)
+        first = e.new(f"insertelement {vector} poison, {kind} {one}, i32 0")
+        order = f"<{e.lanes} x i32> zeroinitializer"
+        return e.new(f"shufflevector {vector} {first}, {vector} poison, {order}")
+
+    def _body(
+        self, e: Emitter, bases: Bases, index: str, count: int, spread: dict[int, Val]
+    ) -> dict[int, Val]:
+        """Every node for the elements from `index` on; `count` of the lanes are real."""
+        loaded = dict(spread)
+        for i in self._reads.values():
+            if i not in loaded:
+                loaded[i] = self._accesses[i].load(e, bases[i], index, self._step(i), count)
+        values: dict[int, Val] = {}
+        for node in self.loop.nodes:
+            if node.id in self._schedule.moved:
+                values[node.id] = loaded[self._reads[node.id]]
+                continue
+            xs = [self._operand(e, edge, loaded, values) for edge in node.inputs]
+            if is_reduction(node):
+                values[node.id] = e.convert(xs[0], node.avals[0].dtype)
+            else:
+                values[node.id] = element(e, node, xs)
+        for node, i in self._stores:
+            if not is_reduction(node):
+                self._accesses[i].store(e, bases[i], index, self._step(i), count, values[node.id])
+            elif self._step(i) != 0 or not self._dims:
+                self._accumulate(e, node, i, bases[i], index, count, values[node.id])
+        return values
+
+    def _operand(
+        self, e: Emitter, edge: Any, loaded: dict[int, Val], values: dict[int, Val]
+    ) -> Val:
+        if isinstance(edge, Literal):
+            found = e.number(edge.value, edge.aval.dtype)
+        elif self._is_here(edge):
+            found = values[edge.node.id]
+        else:
+            found = loaded[self._reads[edge.node.id, edge.index]]
+        return Val(found.text, found.dtype, edge.aval.weak)
+
+    # Reductions
+
+    def _neutral(self, e: Emitter, node: Node) -> Val:
+        dtype = node.avals[0].dtype
+        return e.number(REDUCTIONS[node.op.lower].neutral(dtype), dtype)  # type: ignore[index]
+
+    def _joined(self, node: Node, x: Val, y: Val) -> Val:
+        e = self._emitter(1)
+        joined: Val = getattr(e, REDUCTIONS[node.op.lower].join)(x, y)  # type: ignore[index]
+        self._take(e)
+        return joined
+
+    def _masked(self, e: Emitter, node: Node, value: Val, count: int) -> Val:
+        """The neutral element in the lanes that are not real."""
+        if count == e.lanes:
+            return value
+        kind = e.type(register_type(value.dtype))
+        mask, neutral = real_lanes(e, count), self._neutral(e, node)
+        text = e.new(f"select {mask}, {kind} {value.text}, {kind} {neutral.text}")
+        return Val(text, value.dtype)
+
+    def _horizontal(self, e: Emitter, node: Node, value: Val) -> Val:
+        """All lanes joined, one half with the other until one is left."""
+        kind, lanes, text = register_type(value.dtype), e.lanes, value.text
+        while lanes > 1:
+            vector, half = f"<{lanes} x {kind}>", lanes // 2
+            parts = [self._part(e, vector, text, start, half) for start in (0, half)]
+            narrow = self._emitter(half)
+            join = getattr(narrow, REDUCTIONS[node.op.lower].join)  # type: ignore[index]
+            text = join(*(Val(part, value.dtype) for part in parts)).text
+            e.lines += narrow.lines
+            lanes = half
+        return Val(text, value.dtype)
+
+    def _part(self, e: Emitter, vector: str, text: str, start: int, count: int) -> str:
+        if count == 1:
+            return e.new(f"extractelement {vector} {text}, i32 {start}")
+        order = ", ".join(f"i32 {lane}" for lane in range(start, start + count))
+        return e.new(f"shufflevector {vector} {text}, {vector} poison, <{count} x i32> <{order}>")
+
+    def _add_to_memory(self, node: Node, base: str, total: Val) -> None:
+        e = self._emitter(1)
+        kind, size = memory_type(total.dtype), total.dtype.itemsize
+        old = e.from_memory(e.new(f"load {kind}, ptr {base}, align {size}"), total.dtype)
+        new: Val = getattr(e, REDUCTIONS[node.op.lower].join)(old, total)  # type: ignore[index]
+        e.lines.append(f"  store {kind} {e.to_memory(new)}, ptr {base}, align {size}")
+        self._take(e)
+
+    def _accumulate(
+        self, e: Emitter, node: Node, i: int, base: str, index: str, count: int, value: Val
+    ) -> None:
+        """Join to what memory holds, lane by lane."""
+        access, step = self._accesses[i], self._step(i)
+        old = access.load(e, base, index, step, count)
+        new: Val = getattr(e, REDUCTIONS[node.op.lower].join)(old, value)  # type: ignore[index]
+        access.store(e, base, index, step, count, new)
+
+    def _fill_neutral(self, bases: Bases) -> None:
+        for node, i in self._stores:
+            if not is_reduction(node) or node.avals[0].size == 0:
+                continue
+            dtype = node.avals[0].dtype
+            e = self._emitter(1)
+            kind, text = memory_type(dtype), e.to_memory(self._neutral(e, node))
+            self._take(e)
+            if node.avals[0].size == 1:
+                self._line(f"store {kind} {text}, ptr {bases[i]}, align {dtype.itemsize}")
+                continue
+            with self._counted(node.avals[0].size) as counter:
+                place = self._moved_on(bases[i], dtype, counter)
+                self._line(f"store {kind} {text}, ptr {place}, align {dtype.itemsize}")
+
+
+def joined(space: Shape, strides: Sequence[Strides]) -> tuple[list[int], list[list[int]]]:
+    """Axes joined where every array goes through both in one step: lengths, steps by array."""
+    lengths: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, length in enumerate(space):
+        if length == 1:
+            continue
+        if lengths and all(
+            mine[-1] == its[axis] * length for mine, its in zip(steps, strides, strict=True)
+        ):
+            lengths[-1] *= length
+            for mine, its in zip(steps, strides, strict=True):
+                mine[-1] = its[axis]
+        else:
+            lengths.append(length)
+            for mine, its in zip(steps, strides, strict=True):
+                mine.append(its[axis])
+    return lengths, steps

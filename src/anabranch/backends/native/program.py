@@ -1,0 +1,222 @@
+"""A whole graph as one module: its loops and islands in order, over planned memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.backends.native.loops import LoopCode
+from anabranch.backends.native.schedule import Island, Key, Loop, Place, Schedule, reads
+from anabranch.core.aval import Aval
+from anabranch.core.graph import Graph
+from anabranch.core.node import Literal
+from anabranch.core.op import Op
+from anabranch.ops.elementwise import identity
+
+ALIGNMENT = 64
+
+
+def size_of(aval: Aval) -> int:
+    """The bytes of a value, rounded up so that the next one is aligned."""
+    return -(-aval.size * aval.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Stands where a node would, for an output that is a copy of something."""
+
+    id: int
+    avals: tuple[Aval, ...]
+    op: Op = identity
+    inputs: tuple[Any, ...] = ()
+
+
+class Program:
+    """The IR of a graph, and what its entry must be given.
+
+    The entry takes three pointers: to the addresses of parameters, constants and outputs, in this
+    order; to the workspace; and what islands call. It returns 0, or 1 when an island failed.
+
+    Attributes:
+        ir: the module.
+        islands: the nodes that run in the reference, by the number they are called with.
+        constants: the nodes whose arrays are handed over.
+        outputs: for each graph output the key that fills it; None for a number.
+        workspace: bytes of the workspace.
+    """
+
+    def __init__(self, graph: Graph, vector_bytes: int) -> None:
+        self.graph = graph
+        self.schedule = schedule = Schedule(graph)
+        self.islands: list[Island] = []
+        self.constants = [n for n in graph.order(graph.outputs) if n.kind == "constant"]
+        self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
+        for node in (*graph.parameters, *self.constants):
+            self._given[node.id, 0] = len(self._given)
+        self.first_output = len(self._given)
+        self.steps = schedule.steps
+        self._claim_outputs()
+        self._offsets, self.workspace = self._planned()
+        self._declared: set[str] = set()
+        self.loops: list[LoopCode] = []
+        self._vector_bytes = vector_bytes
+        self._lines: list[str] = []
+        self.ir = self._module()
+
+    # Memory
+
+    def _claim_outputs(self) -> None:
+        """Values that are computed for an output go straight there; the others are copied."""
+        for number, edge in enumerate(self.graph.outputs):
+            if isinstance(edge, Literal):
+                continue
+            place = self.schedule.places[edge.node.id, edge.index]
+            is_free = place.base not in self._given and place.view.is_whole
+            if is_free and self.schedule.stored[place.base].size == edge.aval.size:
+                self._given[place.base] = self.first_output + number
+            else:
+                self._copy(number, edge.aval, place)
+
+    def _copy(self, number: int, aval: Aval, place: Place) -> None:
+        """An output that is not computed in memory of its own: a loop that only moves."""
+        copy = Copy(-1 - number, (aval,))
+        self.schedule.moved[copy.id] = place
+        self.schedule.stored[copy.id, 0] = aval
+        self._given[copy.id, 0] = self.first_output + number
+        loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
+        self.schedule.home[copy.id] = loop
+        self.steps.append(loop)
+
+    def _uses(self, step: Loop | Island) -> Iterator[Key]:
+        """The keys whose memory a step touches."""
+        schedule = self.schedule
+        nodes = step.nodes if isinstance(step, Loop) else [step.node]
+        edges = reads(step) if isinstance(step, Loop) else iter(step.node.inputs)
+        for edge in edges:
+            if not isinstance(edge, Literal):
+                place = schedule.places.get((edge.node.id, edge.index))
+                if place is not None:
+                    yield place.base
+        for node in nodes:
+            if node.id in schedule.moved:
+                yield schedule.moved[node.id].base
+            for index in range(len(node.avals)):
+                if (node.id, index) in schedule.stored:
+                    yield node.id, index
+
+    def _planned(self) -> tuple[dict[Key, int], int]:
+        """Offsets in the workspace: first fit, each value from its making to its last reader."""
+        born: dict[Key, int] = {}
+        dies: dict[Key, int] = {}
+        for time, step in enumerate(self.steps):
+            for key in self._uses(step):
+                if key not in self._given:
+                    born.setdefault(key, time)
+                    dies[key] = time
+        offsets: dict[Key, int] = {}
+        free: list[tuple[int, int]] = []  # (offset, bytes), rising
+        top = 0
+        ends: dict[int, list[Key]] = {}
+        for key, time in dies.items():
+            ends.setdefault(time, []).append(key)
+        begins: dict[int, list[Key]] = {}
+        for key, time in born.items():
+            begins.setdefault(time, []).append(key)
+        for time in range(len(self.steps)):
+            for key in begins.get(time, ()):
+                size = size_of(self.schedule.stored[key])
+                found = next((i for i, (_, room) in enumerate(free) if room >= size), None)
+                if found is None:
+                    offsets[key] = top
+                    top += size
+                else:
+                    place, room = free.pop(found)
+                    offsets[key] = place
+                    if room > size:
+                        free.insert(found, (place + size, room - size))
+            for key in ends.get(time, ()):
+                free = _released(free, offsets[key], size_of(self.schedule.stored[key]))
+        return offsets, top
+
+    # Code
+
+    def _module(self) -> str:
+        body: list[str] = []
+        for step in self.steps:
+            if isinstance(step, Loop):
+                body += self._loop(step)
+            else:
+                body += self._island(step)
+        entry = [
+            "define i32 @entry(ptr %given, ptr %workspace, ptr %island) {",
+            "entry:",
+            *body,
+            "  ret i32 0",
+            "failed:",
+            "  ret i32 1",
+            "}",
+        ]
+        texts = [loop.text for loop in self.loops]
+        return "\n".join([*sorted(self._declared), *texts, *entry, ""])
+
+    def _pointer(self, key: Key) -> tuple[str, list[str]]:
+        """A name for the address of a value's memory, and the lines that make it."""
+        name = f"%a{len(self._lines)}"
+        self._lines.append(name)
+        if key in self._given:
+            return name, [
+                f"  {name}.s = getelementptr ptr, ptr %given, i64 {self._given[key]}",
+                f"  {name} = load ptr, ptr {name}.s",
+            ]
+        return name, [
+            f"  {name} = getelementptr i8, ptr %workspace, i64 {self._offsets[key]}",
+        ]
+
+    def _loop(self, loop: Loop) -> list[str]:
+        name = f"loop{len(self.loops)}"
+        code = LoopCode(name, loop, self.schedule, self._vector_bytes, self._declared)
+        self.loops.append(code)
+        return self._called(name, [self._pointer(key) for key in code.pointers])
+
+    def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
+        lines = [line for _, made in pointers for line in made]
+        arguments = ", ".join(f"ptr {pointer}" for pointer, _ in pointers)
+        return [*lines, f"  call void @{name}({arguments})"]
+
+    def _island(self, island: Island) -> list[str]:
+        """The addresses of inputs and outputs, in a row, for the call back."""
+        node, number = island.node, len(self.islands)
+        self.islands.append(island)
+        keys = [
+            self.schedule.places[edge.node.id, edge.index].base
+            for edge in node.inputs
+            if not isinstance(edge, Literal)
+        ]
+        keys += [(node.id, index) for index in range(len(node.avals))]
+        lines = [f"  %f{number} = alloca ptr, i64 {len(keys)}"]
+        for i, key in enumerate(keys):
+            pointer, made = self._pointer(key)
+            lines += [
+                *made,
+                f"  {pointer}.t = getelementptr ptr, ptr %f{number}, i64 {i}",
+                f"  store ptr {pointer}, ptr {pointer}.t",
+            ]
+        return [
+            *lines,
+            f"  %r{number} = call i32 %island(i64 {number}, ptr %f{number})",
+            f"  %c{number} = icmp eq i32 %r{number}, 0",
+            f"  br i1 %c{number}, label %after{number}, label %failed",
+            f"after{number}:",
+        ]
+
+
+def _released(free: list[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:
+    """The free ranges with this one added, neighbours joined."""
+    result: list[tuple[int, int]] = []
+    for place, room in sorted([*free, (offset, size)]):
+        if result and result[-1][0] + result[-1][1] == place:
+            result[-1] = (result[-1][0], result[-1][1] + room)
+        else:
+            result.append((place, room))
+    return result

@@ -1,0 +1,223 @@
+"""What runs when: nodes of one iteration space that need not wait for each other share a loop.
+
+A node's stage is the number of loops that must have ended before it can begin. Nodes of one stage
+and one space are fused; whatever a later stage reads is stored. Both follow from one walk in
+topological order, so the work is linear in the number of nodes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
+from anabranch.backends.native.view import View
+from anabranch.core.aval import Aval, Shape
+from anabranch.core.graph import Graph
+from anabranch.core.node import Literal, Node
+
+Key = tuple[int, int]  # node id and output
+LONGEST = 256  # nodes in one loop body: beyond, registers spill and compile time grows
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How two elements are joined, by a method of the emitter, and what joins without effect."""
+
+    join: str
+    neutral: Callable[[Any], Any]
+
+
+REDUCTIONS = {"sum": Reduction("add", lambda dtype: 0)}
+
+
+@dataclass
+class Loop:
+    """Nodes fused over one iteration space."""
+
+    space: Shape
+    stage: int
+    nodes: list[Any] = field(default_factory=list)
+
+
+@dataclass
+class Island:
+    """A node that runs as a call back into the reference, and why."""
+
+    node: Node
+    stage: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value can be read once it is stored: through a view of another value's memory."""
+
+    base: Key
+    view: View
+
+
+class Schedule:
+    """The steps of a graph, and which values are stored.
+
+    Attributes:
+        steps: loops and islands in an order in which they can run.
+        stored: keys of the values that own memory, in order of their making.
+        places: for each key that is read from memory, where.
+        moved: for each node that a loop copies, where its elements come from.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.steps: list[Loop | Island] = []
+        self.stored: dict[Key, Aval] = {}
+        self.places: dict[Key, Place] = {}
+        self.moved: dict[int, Place] = {}
+        self.home: dict[int, Loop] = {}  # node id: the loop that computes it
+        self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
+        self._open: dict[tuple[int, Shape], Loop] = {}
+        for node in [*graph.parameters, *graph.order(graph.outputs)]:
+            if (node.id, 0) not in self._ready:
+                self._place(node)
+        for edge in graph.outputs:
+            if not isinstance(edge, Literal):
+                self.store(edge)
+        self.steps.sort(key=lambda step: step.stage)  # stable: within a stage as they were made
+
+    def _place(self, node: Node) -> None:
+        if node.kind != "op":
+            self._owns(node, 0)
+            return
+        reason = reason_against(node)
+        if reason is not None:
+            self._island(node, reason)
+        elif callable(node.op.lower):
+            self._move(node)
+        else:
+            self._join(node, space_of(node))
+
+    def _owns(self, node: Node, ready: int) -> None:
+        for index, aval in enumerate(node.avals):
+            key = (node.id, index)
+            self.stored[key] = aval
+            self.places[key] = Place(key, View.whole(aval.shape))
+            self._ready[key] = ready
+
+    def _move(self, node: Node) -> None:
+        """A node that only moves elements: a view of its input, or a loop that copies them."""
+        source = self.store(node.inputs[0])
+        view = node.op.lower(source.view, **node.attrs)  # type: ignore[operator]
+        if view is None:
+            self.moved[node.id] = source
+            self._join(node, node.inputs[0].aval.shape)
+        else:
+            self.places[node.id, 0] = Place(source.base, view)
+            self._ready[node.id, 0] = self._ready[source.base]
+
+    def _island(self, node: Node, reason: str) -> None:
+        stage = 0
+        for edge in node.inputs:
+            if not isinstance(edge, Literal):
+                self.store(edge)
+                stage = max(stage, self._ready[edge.node.id, edge.index])
+        self.steps.append(Island(node, stage, reason))
+        self._owns(node, stage + 1)
+
+    def _join(self, node: Node, space: Shape) -> None:
+        stage = 0
+        for edge in node.inputs:
+            if isinstance(edge, Literal):
+                continue
+            home = self.home.get(edge.node.id)
+            if home is not None and self.is_fused(edge.node, home, space):
+                stage = max(stage, home.stage)
+            else:
+                self.store(edge)
+                stage = max(stage, self._ready[edge.node.id, edge.index])
+        loop = self._open.get((stage, space))
+        if loop is None or len(loop.nodes) == LONGEST:
+            loop = self._open[stage, space] = Loop(space, stage)
+            self.steps.append(loop)
+        for edge in node.inputs:  # what another loop made, an earlier one, is read from memory
+            if not isinstance(edge, Literal) and self.home.get(edge.node.id) is not loop:
+                self.store(edge)
+        loop.nodes.append(node)
+        self.home[node.id] = loop
+
+    def is_fused(self, node: Node, home: Loop, space: Shape) -> bool:
+        """Whether a node's value can be had in registers in a loop over this space."""
+        return home.space == space == node.avals[0].shape and not is_reduction(node)
+
+    def store(self, edge: Any) -> Place:
+        """Make sure that a value is in memory, and say where."""
+        key = (edge.node.id, edge.index)
+        place = self.places.get(key)
+        if place is None:
+            home = self.home[edge.node.id]
+            self._owns(edge.node, home.stage + 1)
+            place = self.places[key]
+        return place
+
+
+def is_reduction(node: Node) -> bool:
+    """Whether the node joins many elements to one."""
+    return isinstance(node.op.lower, str)
+
+
+def space_of(node: Node) -> Shape:
+    """What a loop that computes this node runs over."""
+    return node.inputs[0].aval.shape if is_reduction(node) else node.avals[0].shape
+
+
+def reason_against(node: Node) -> str | None:
+    """Why there is no machine code for this node; None where there is."""
+    try:
+        for aval in (*node.avals, *(edge.aval for edge in node.inputs)):
+            memory_type(aval.dtype)
+        if is_reduction(node):
+            _try_reduction(node)
+        elif callable(node.op.lower):
+            if isinstance(node.inputs[0], Literal):
+                raise NotNativeError("a number is moved by NumPy")
+        else:
+            _try_element(node)
+    except NotNativeError as reason:
+        return str(reason)
+    return None
+
+
+def _try_reduction(node: Node) -> None:
+    if node.op.lower not in REDUCTIONS:
+        raise NotNativeError(f"{node.op.name} has no machine code yet")
+    if isinstance(node.inputs[0], Literal):
+        raise NotNativeError("a number is reduced by NumPy")
+    if node.avals[0].dtype.itemsize == 2:
+        raise NotNativeError("sums of halves are made wide by NumPy")
+
+
+def _try_element(node: Node) -> None:
+    avals = [edge.aval for edge in node.inputs]
+    xs = [Val(f"%x{i}", aval.dtype, aval.weak) for i, aval in enumerate(avals)]
+    element(Emitter(1, itertools.count(), set()), node, xs)
+
+
+def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
+    """One elementwise node on values in registers."""
+    rule = node.op.scalar
+    if isinstance(rule, str) and hasattr(e, rule):
+        result: Val = getattr(e, rule)(*e.promoted(xs))
+    elif callable(rule):
+        result = rule(e, *xs, **node.attrs)
+    else:
+        raise NotNativeError(f"{node.op.name} has no machine code yet")
+    return e.convert(result, node.avals[0].dtype)
+
+
+def reads(loop: Loop) -> Iterator[Any]:
+    """The edges that the nodes of a loop take."""
+    for node in loop.nodes:
+        for edge in node.inputs:
+            if not isinstance(edge, Literal):
+                yield edge

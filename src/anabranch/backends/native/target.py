@@ -1,0 +1,101 @@
+"""The machine that code is made for, and the way from IR text to addresses."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import binding as llvm
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What emitters need to know of the processor.
+
+    Attributes:
+        cpu, features: as LLVM names them; part of what compiled code is filed under.
+        vector_bytes: the width of its vector registers.
+    """
+
+    cpu: str
+    features: str
+    vector_bytes: int
+
+
+@functools.lru_cache(maxsize=1)
+def host() -> Machine:
+    """The processor that runs this program."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f"):
+        width = 64
+    elif features.get("avx"):
+        width = 32
+    else:
+        width = 16  # SSE2 and NEON
+    return Machine(llvm.get_host_cpu_name(), features.flatten(), width)
+
+
+def _target_machine() -> Any:
+    machine = host()
+    target = llvm.Target.from_default_triple()
+    features = machine.features
+    if machine.vector_bytes == 64:  # LLVM would rather use half of such registers
+        features += ",-prefer-256-bit"
+    # Code is emitted as it should run: what passes could add costs more time than it saves.
+    return target.create_target_machine(
+        cpu=machine.cpu, features=features, opt=2, jit=True, codemodel="jitdefault"
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _emitter() -> Any:
+    return _target_machine()
+
+
+@functools.lru_cache(maxsize=1)
+def _linker() -> Any:
+    """One linker for the process, which takes over the target machine that it gets."""
+    return llvm.create_lljit_compiler(_target_machine(), use_jit_link=False)
+
+
+_numbers = itertools.count()
+
+
+def object_code(ir: str, verify: bool = True) -> bytes:
+    """Machine code for a module of IR text.
+
+    Raises:
+        RuntimeError: where the text is not a legal module, which is a fault of its emitter.
+    """
+    module = llvm.parse_assembly(ir)
+    module.triple = llvm.get_process_triple()
+    machine = _emitter()
+    module.data_layout = str(machine.target_data)
+    if verify:
+        module.verify()
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def assembly(ir: str) -> str:
+    """The same as text, to be read."""
+    module = llvm.parse_assembly(ir)
+    module.triple = llvm.get_process_triple()
+    text: str = _emitter().emit_assembly(module)
+    return text
+
+
+class Loaded:
+    """Machine code in memory, which stays as long as this object does."""
+
+    def __init__(self, code: bytes, names: Sequence[str]) -> None:
+        builder = llvm.JITLibraryBuilder().add_object_img(code)
+        for name in names:
+            builder.export_symbol(name)
+        self._library = builder.link(_linker(), f"graph{next(_numbers)}")
+        self.addresses: Mapping[str, int] = {name: self._library[name] for name in names}

@@ -1,0 +1,71 @@
+"""Every sample of every op in every dtype: machine code beside the reference."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+from anabranch.core.aval import aval_of
+from anabranch.core.registry import registered_ops
+from anabranch.testing.cases import Case, cases
+from anabranch.testing.values import typed
+
+pytest.importorskip("llvmlite")
+
+OPS = [op for op in registered_ops() if op.arity != 0]
+ULPS = {"float64": 2, "float32": 4, "float16": 1, "bfloat16": 1}
+
+
+def applications(op: ab.Op) -> Iterator[tuple[Case, tuple[Any, ...]]]:
+    for case in cases(op, draws=1):
+        for xs in typed(case):
+            with contextlib.suppress(ab.AnabranchError), np.errstate(all="ignore"):
+                op.aval(*map(aval_of, xs), **case.attrs)
+                op.ref(*xs, **case.attrs)
+                yield case, xs
+
+
+def results(op: ab.Op, found: list[Any], backend: str) -> list[list[np.ndarray]]:
+    """All applications as one graph."""
+    g = ab.Graph(op.name)
+    made, values = [], []
+    for case, xs in found:
+        nodes: list[Any] = []
+        for x in xs:
+            if isinstance(x, np.ndarray | np.generic):
+                nodes.append(g.parameter(f"x{len(values)}", x.shape, x.dtype))
+                values.append(x)
+            else:
+                nodes.append(x)
+        made.append(g.add_node(op, nodes, **case.attrs).outputs)
+    flat = iter(g.compile([y for ys in made for y in ys], backend=backend, passes=())(*values))
+    return [[np.asarray(next(flat)) for _ in ys] for ys in made]
+
+
+def distance(x: np.ndarray, y: np.ndarray) -> float:
+    """The largest difference in units in the last place; infinite where NaN or shape differ."""
+    if x.dtype != y.dtype or x.shape != y.shape:
+        return np.inf
+    if x.dtype.kind in "biu":
+        return 0.0 if np.array_equal(x, y) else np.inf
+    with np.errstate(all="ignore"):
+        unit = np.abs(np.spacing(y)).astype(np.float64)
+        x, y = (v.astype(np.float64) for v in (x, y))
+    same = (x == y) & (np.signbit(x) == np.signbit(y)) | (np.isnan(x) & np.isnan(y))
+    if same.all():
+        return 0.0
+    return float(np.max(np.abs(x - y)[~same] / unit[~same], initial=0.0))
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_machine_code_agrees_with_the_reference(op: ab.Op) -> None:
+    found = list(applications(op))
+    pairs = zip(results(op, found, "native"), results(op, found, "reference"), strict=True)
+    for (case, xs), (native, wanted) in zip(found, pairs, strict=True):
+        for mine, its in zip(native, wanted, strict=True):
+            assert distance(mine, its) <= ULPS.get(its.dtype.name, 0), (
+                f"{case} on {xs!r}\n native {mine!r}\n wanted {its!r}"
+            )
