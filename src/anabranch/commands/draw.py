@@ -9,31 +9,39 @@ from anabranch.commands.failure import USAGE, CommandError
 from anabranch.commands.options import add_input, no_names, number, report_of, writing
 from anabranch.commands.record import size_text
 from anabranch.errors import ArgumentError
+from anabranch.inspection.report import Report
 from anabranch.inspection.sheet import THEMES
 from anabranch.inspection.to_svg import DIRECTIONS
 
 GROUP = "keep"
-HELP = "write the graph as a picture"
-SYNTAX = """INPUT --out FILE.svg [--depth N] [--frame N]
-                      [--direction right|down|auto] [--theme light|dark|auto]"""
-ABOUT = """Write a picture. The same graph always gives the same bytes."""
+HELP = "write the graph as SVG, PNG or DOT"
+SYNTAX = """INPUT --out FILE.{svg,png,dot} [--depth N] [--frame N | --strip]
+                      [--direction right|down|auto] [--theme light|dark|auto] [--scale S]"""
+ABOUT = """Write a picture. The same graph always gives the same bytes (svg, dot).
+PNG needs the extra: pip install "anabranch[png]"."""
+_ENDINGS = (".svg", ".png", ".dot")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this verb."""
     add_input(parser)
-    parser.add_argument("--out", metavar="FILE", help="write this file")
+    parser.add_argument("--out", metavar="FILE", help="write this file; its ending says what")
     parser.add_argument(
         "--depth", type=number(1), default=1, metavar="N", help="levels of open scopes (default 1)"
     )
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--frame", type=number(1), metavar="N", help="after frame N of the story (default: the end)"
     )
+    which.add_argument("--strip", action="store_true", help="every frame, on one sheet (svg)")
     parser.add_argument(
         "--direction", choices=DIRECTIONS, default="auto", metavar="WAY", help="right, down or auto"
     )
     parser.add_argument(
         "--theme", choices=THEMES, default="auto", metavar="NAME", help="light, dark or auto"
+    )
+    parser.add_argument(
+        "--scale", type=float, default=2.0, metavar="S", help="pixels for each unit (png; default 2)"
     )
 
 
@@ -43,17 +51,29 @@ def run(options: Namespace) -> int:
     if options.out is None:
         raise CommandError("which FILE? --out picture.svg", USAGE)
     path = Path(options.out)
-    if path.suffix != ".svg":
-        raise CommandError(f"a picture ends in .svg, {options.out!r} does not", USAGE)
+    if path.suffix not in _ENDINGS:
+        raise CommandError(f"a picture ends in .svg, .png or .dot; {path} does not", USAGE)
+    if options.strip and path.suffix != ".svg":
+        raise CommandError("--strip writes one sheet of SVG: --out FILE.svg", USAGE)
     report = report_of(options)
-    frame = None if options.frame is None else options.frame - 1
     try:
-        picture = report.svg(
-            frame, direction=options.direction, depth=options.depth, theme=options.theme
-        )
-    except ArgumentError:  # the only thing that is left to be wrong
-        raise CommandError(f"the story has no frame {options.frame}", USAGE) from None
+        data = _drawn(report, path.suffix, options)
+    except ArgumentError as error:
+        missing = options.frame is not None and "frame" in error.sentence
+        said = f"the story has no frame {options.frame}" if missing else error.sentence
+        raise CommandError(said, USAGE) from None
     with writing(path):
-        path.write_text(picture, encoding="utf-8")
-    print(f"{path}   {size_text(path.stat().st_size)}")
+        path.write_bytes(data)
+    print(f"{path}   {size_text(len(data))}")
     return 0
+
+
+def _drawn(report: Report, ending: str, options: Namespace) -> bytes:
+    """The bytes of the picture that was asked for."""
+    if ending == ".dot":
+        return report.dot().encode()
+    frame = None if options.frame is None else options.frame - 1
+    way = {"direction": options.direction, "depth": options.depth, "theme": options.theme}
+    if ending == ".png":
+        return report.png(frame, scale=options.scale, **way)
+    return (report.strip(**way) if options.strip else report.svg(frame, **way)).encode()

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite, sqrt
+from math import isfinite
 from typing import Any
 
-from anabranch.inspection.facts import (
-    Facts,
-    facts,
-    formula,
-    is_leaf,
-    kind,
-    label,
-    rule,
-    sent,
-    size,
-)
+from anabranch.inspection.coords import BOX_H
+from anabranch.inspection.facts import Facts, facts, formula, is_leaf, kind, short_name
 from anabranch.inspection.frames import Index, State, gradient
-from anabranch.inspection.numerals import columns, fit, number, short, text
-from anabranch.inspection.routes import Box, Picture, Route
+from anabranch.inspection.lines import Lines
+from anabranch.inspection.numerals import columns, fit, short
+from anabranch.inspection.routes import Box, Picture
 from anabranch.inspection.sheet import Sheet
 
 SPLIT, HEAD, TENSOR_HEAD = 84, 42, 44
@@ -35,37 +27,35 @@ class Cards:
         self, index: Index, picture: Picture, state: State, *, strips: bool = True
     ) -> None:
         self.index, self.picture, self.state, self.strips = index, picture, state, strips
-        sizes = [size(e["contribution"]) for e in index.edges if "contribution" in e]
-        self.top = max((s for s in sizes if isfinite(s)), default=0.0)
         found = index.trace.get("findings") or []
         self.first = {f.get("node"): _TAGS[f["kind"]] for f in found if f["kind"] in _TAGS}
 
     def draw(self, sheet: Sheet, tags: Mapping[str, Mapping[str, list[int]]]) -> None:
+        lines = Lines(self.index, self.picture, self.state)
         for item, box in self.picture.boxes.items():
             if isinstance(item, str):
                 self._scope(sheet, item, box)
-        for line in self.picture.lines:
-            self._line(sheet, line)
+        lines.draw(sheet)
+        for item, (x, y, w, h) in self.picture.boxes.items():
+            if isinstance(item, str) and item[0] != "s":
+                middle = {"cx": x + w // 2, "cy": y + h // 2}
+                sheet.put("circle", "", r=4, fill="card", stroke="mute", **middle)
         for item, box in self.picture.boxes.items():
             if isinstance(item, int):
                 self._card(sheet, item, box)
         for made in tags.values():
             for item, nodes in made.items():
                 self._tags(sheet, int(item) if item.isdecimal() else item, nodes)
-        for line in self.picture.lines:
-            self._chip(sheet, line)
+        lines.chips(sheet)
 
-    # -------------------------------------------------------------------------------- scopes
     def _scope(self, sheet: Sheet, item: str, box: Box) -> None:
         x, y, w, h = box
         if item[0] != "s":
-            sheet.put("circle", cx=x + w // 2, cy=y + h // 2, r=4, fill="card", stroke="line")
             return
         number_ = int(item[1:])
         scope = self.index.trace["scopes"][number_]
         name = str(scope["name"]) or "scope"
-        is_open = any(line.scope == number_ for line in self.picture.lines) or h > 60
-        if is_open:
+        if h != BOX_H:  # it is open
             sheet.box(x, y, w, h, r=18, fill="soft", fill_opacity="0.6", stroke="line")
             sheet.text(x + 24, y + 26, fit(name, (w - 48) // 9), size=14, bold=True)
             return
@@ -76,7 +66,6 @@ class Cards:
         sheet.text(x + 32, y + 26, fit(name, 15), size=14, bold=True)
         sheet.text(x + 32, y + 44, f"{many:,} nodes", fill="mute", font="sans")
 
-    # --------------------------------------------------------------------------------- cards
     def _card(self, sheet: Sheet, node: int, box: Box) -> None:
         x, y, w, h = box
         one, state = self.index.nodes[node], self.state
@@ -91,8 +80,8 @@ class Cards:
         told = facts(value, one["shape"]) if value else None
         if node in self.first and known:
             sheet.hatch(8, 2, w - 16, h - 4)
-            sheet.box(10, -11, 9 * len(self.first[node]) + 16, 22, r=11, fill="card", stroke="bad")
-            sheet.text(18, 5, self.first[node], fill="bad", bold=True)
+            sheet.box(10, -18, 9 * len(self.first[node]) + 16, 22, r=11, fill="card", stroke="bad")
+            sheet.text(18, -2, self.first[node], fill="bad", bold=True)
         self._head(sheet, node, active=width == "2.6")
         head = TENSOR_HEAD if one["shape"] else HEAD
         sheet.put("path", d=f"M0 {head}h{w}M{SPLIT} {head}v{h - head}", stroke="line")
@@ -116,7 +105,7 @@ class Cards:
         sheet.put("circle", cx=24, cy=cy, r=12, fill=colour if active else "soft")
         self._glyph(sheet, one["op"], 24, cy, "card" if active else "mute")
         room = 168 - 44 - 8 - self._pips(sheet, node)
-        name = label(self.index, node)
+        name = short_name(self.index, node)
         big = columns(name) * 10 <= room
         shown = fit(name, room // (10 if big else 8))
         y = 20 if one["shape"] else 26
@@ -125,15 +114,15 @@ class Cards:
             44, y, shown, size=16 if big else 13, bold=True, fill="ink" if strong else "mute"
         )
         left = (room - columns(shown) * (10 if big else 8) - 7) // 8
-        said = one["op"] if is_leaf(one) else "= " + formula(self.index, node, self._label)
+        said = one["op"] if is_leaf(one) else "= " + formula(self.index, node, self._name)
         if columns(said) <= left or (not is_leaf(one) and left >= 5):
             at = 44 + 7 + columns(shown) * (10 if big else 8)
             sheet.text(at, y, fit(said, left), fill="mute")
         if one["shape"]:
             sheet.text(44, 37, fit(kind(one), 14), fill="mute")
 
-    def _label(self, node: int) -> str:
-        return label(self.index, node)
+    def _name(self, node: int) -> str:
+        return short_name(self.index, node)
 
     def _glyph(self, sheet: Sheet, op: str, x: int, y: int, fill: str) -> None:
         if op == "input":
@@ -284,7 +273,7 @@ class Cards:
         at = x + 10
         for k, node in enumerate(nodes):
             rest = len(nodes) - k
-            said = fit(label(self.index, node), 8)
+            said = fit(short_name(self.index, node), 8)
             if at + columns(said) * 8 + 16 > x + w and k:
                 sheet.text(at, y - 14, f"+{rest}", fill="mute")
                 return
@@ -293,145 +282,3 @@ class Cards:
             sheet.box(at, y - 28, wide, 20, r=10, fill="soft", stroke="line")
             sheet.text(at + wide // 2, y - 14, said, fill="mute", anchor="middle")
             at += wide + 6
-
-    # ------------------------------------------------------------------------ lines and chips
-    def _line(self, sheet: Sheet, line: Route) -> None:
-        state, edges = self.state, self.index.edges
-        here = [i for i in line.edges if edges[i]["to"] in state.known]
-        done = [i for i in line.edges if i in state.arrived]
-        if done:
-            total = sum(size(edges[i]["contribution"]) for i in done)
-            share = 1.0 if not isfinite(total) else total / self.top if self.top else 0.0
-            now = any(state.arrived[i] == state.at for i in done)
-            if total:
-                sheet.put(
-                    "path",
-                    d=line.path,
-                    stroke="g-flow" if isfinite(total) else "bad",
-                    stroke_width=f"{2.5 + 9.5 * sqrt(min(1.0, share)):.1f}",
-                    opacity="0.95" if now and state.frame.kind == "backward" else "0.55",
-                )
-            sheet.put(
-                "path",
-                d=line.path,
-                stroke="g",
-                stroke_width="1.4",
-                stroke_dasharray=None if total else "4 5",
-            )
-            self._tip(sheet, line.path, "g", back=True)
-            return
-        lead = state.frame.kind == "forward" and any(
-            edges[i]["to"] in state.frame.nodes for i in here
-        )
-        colour = "v" if lead else "mute" if here else "line"
-        sheet.put(
-            "path",
-            d=line.path,
-            stroke=colour,
-            stroke_width="2.4" if lead else "1.6",
-            stroke_dasharray=None if here else "4 5",
-            opacity=None if lead else "0.75",
-        )
-        if not str(line.b).startswith("out"):
-            self._tip(sheet, line.path, colour, back=False)
-
-    def _tip(self, sheet: Sheet, path: str, colour: str, *, back: bool) -> None:
-        """An arrow at an end of a path, along the direction in which it starts or ends."""
-        numbers = [
-            int(n) for n in path.replace("M", " ").replace("L", " ").replace("C", " ").split()
-        ]
-        points = list(zip(numbers[::2], numbers[1::2], strict=True))
-        (x, y), far = (points[0], points[-1]) if back else (points[-1], points[0])
-        down = abs(points[0][0] - points[1][0]) < abs(points[0][1] - points[1][1]) or (
-            points[0][0] == points[1][0]
-        )
-        sign = (1 if far[1] > y else -1) if down else (1 if far[0] > x else -1)
-        shape = f"l-4 {9 * sign}h8z" if down else f"l{9 * sign} -4v8z"
-        sheet.put("path", d=f"M{x} {y}{shape}", fill=colour)
-
-    def _chip(self, sheet: Sheet, line: Route) -> None:
-        edge = self.index.edges[line.edges[0]]
-        local = rule(edge, 14)
-        if line.chip is None or edge["to"] not in self.state.known or local is None:
-            return
-        x, y = line.chip
-        arrived = self.state.arrived.get(line.edges[0])
-        lead = self.state.frame.kind == "forward" and edge["to"] in self.state.frame.nodes
-        if arrived is None:
-            half = max(15, len(local) * 41 // 10 + 10)
-            sheet.box(
-                x - half,
-                y - 13,
-                2 * half,
-                26,
-                r=13,
-                fill="card",
-                stroke="v" if lead else "line",
-                stroke_width="1.8" if lead else "1.2",
-            )
-            self._chip_text(sheet, x, y, local, "ink")
-        elif arrived == self.state.at and self.state.frame.kind == "backward":
-            self._now(sheet, x, y, edge)
-        else:
-            self._both(sheet, x, y, edge)
-
-    def _both(self, sheet: Sheet, x: int, y: int, edge: Mapping[str, Any]) -> None:
-        """3 | 48"""
-        a, b = _pair(edge)
-        if not a:  # a rule that is too long to write here
-            half = len(b) * 41 // 10 + 10
-            sheet.box(x - half, y - 13, 2 * half, 26, r=13, fill="g-tint", stroke="line")
-            self._chip_text(sheet, x, y, b, "g")
-            return
-        half, right = (len(a) + len(b)) * 41 // 10 + 18, len(b) * 82 // 10 + 18
-        sheet.box(
-            x - half, y - 13, 2 * half, 26, r=13, fill="card", stroke="line", stroke_width="1.2"
-        )
-        sheet.box(x + half - right, y - 12, right - 1, 24, r=12, fill="g-tint")
-        self._chip_text(sheet, x - half + (2 * half - right) // 2 + 2, y, a, "ink")
-        self._chip_text(sheet, x + half - right // 2, y, b, "g")
-
-    def _now(self, sheet: Sheet, x: int, y: int, edge: Mapping[str, Any]) -> None:
-        """16 × 3 = 48, on two lines where it is long."""
-        grad = gradient(self.index, self.state, edge["to"]) or {}
-        up = grad.get("v")
-        if up is None or isinstance(up, list) or "v" not in edge.get("local", {}):
-            left, right = f"{rule(edge, 12)} ", f"→ {sent(edge)}"
-        else:
-            left = f"{text(up)} × {text(number(edge['local']['v']))} = "
-            right = sent(edge)
-            if len(left + right) > 15:
-                left = f"{text(up, 3)} × {text(edge['local']['v'], 3)}"
-                right = f"= {sent(edge, 3)}"
-        long = len(left + right) > 15
-        wide = max(len(left), len(right)) if long else len(left + right)
-        half, high = wide * 41 // 10 + 11, 21 if long else 13
-        sheet.box(
-            x - half,
-            y - high,
-            2 * half,
-            2 * high,
-            r=13,
-            fill="g-tint",
-            stroke="g",
-            stroke_width="1.8",
-        )
-        if long:
-            self._chip_text(sheet, x, y - 9, left, "ink")
-            self._chip_text(sheet, x, y + 9, right, "g")
-            return
-        start = x - wide * 41 // 10
-        sheet.text(start, y + 5, left, size=14, bold=True)
-        sheet.text(start + len(left) * 82 // 10, y + 5, right, size=14, bold=True, fill="g")
-
-    def _chip_text(self, sheet: Sheet, x: int, y: int, said: str, fill: str) -> None:
-        sheet.text(x, y + 5, said, size=14, fill=fill, bold=True, anchor="middle")
-
-
-def _pair(edge: Mapping[str, Any]) -> tuple[str, str]:
-    """Both halves of a chip, with as many digits as stay short together."""
-    a, b = rule(edge, 9) or "", sent(edge)
-    for digits in (3, 2):
-        if len(a) + len(b) > 11 and "v" in edge["local"]:
-            a, b = rule(edge, 9, digits) or "", sent(edge, digits)
-    return ("" if a == "∂" else a), b

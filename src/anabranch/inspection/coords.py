@@ -36,7 +36,7 @@ class Gaps:
 
 
 RIGHT = Gaps(along=132, bare=64, across=72, lane=36, bow=16)
-DOWN = Gaps(along=80, bare=56, across=44, lane=26, bow=56)
+DOWN = Gaps(along=80, bare=56, across=44, lane=46, bow=56)
 
 
 @dataclass
@@ -190,7 +190,7 @@ def _offsets(room: Room, row: list[int]) -> list[int]:
 def _wish(
     room: Room, i: int, near: list[tuple[int, int]], groups: tuple[Container[int], ...]
 ) -> int:
-    """The middle of the neighbours; an item looks at the first group that has some, then at items."""
+    """The middle of the neighbours; an item looks at the first group with some, then at items."""
     chosen = near
     if i < len(room.items):
         for group in (*groups, range(len(room.items))):

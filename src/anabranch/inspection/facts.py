@@ -99,10 +99,16 @@ def size(summary: Mapping[str, Any]) -> float:
     return inf if found.broken else found.norm
 
 
-def label(index: Index, node: int) -> str:
-    """What a picture calls a node: its name, or `#3`."""
+def short_name(index: Index, node: int) -> str:
+    """What a card calls a node: its name, or `#3`."""
     name = index.nodes[node].get("name")
     return clean(name) if name else f"#{node}"
+
+
+def label(index: Index, node: int) -> str:
+    """The name of a node, with its number where several have it; `#3` without a name."""
+    shared = index.named[index.nodes[node].get("name")] > 1 and index.nodes[node].get("name")
+    return f"{short_name(index, node)} #{node}" if shared else short_name(index, node)
 
 
 def kind(node: Mapping[str, Any]) -> str:

@@ -6,12 +6,14 @@ of the trace, so that nobody has to draw a storyboard by hand.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.inspection.numerals import elements, number
 
+DEEPEST = 64  # scopes inside each other; what is deeper is drawn in the last of these
 Trace = Mapping[str, Any]
 Item = int | str  # a node's id; "s7" for scope 7 while it is closed
 
@@ -22,6 +24,7 @@ class Index:
     Attributes:
         ins, outs: for each node the numbers of its edges, by slot and by order of their readers.
         around: for each scope the scopes from the root to it.
+        named: how many nodes have a name.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -36,6 +39,7 @@ class Index:
         for mine in self.ins:
             mine.sort(key=lambda i: self.edges[i]["slot"])
         self.around = _around(trace.get("scopes") or [])
+        self.named = Counter(node.get("name") for node in self.nodes)
 
     def path(self, node: int) -> tuple[int, ...]:
         """The scopes from the root to the one that holds a node."""
@@ -52,9 +56,9 @@ class Index:
 def _around(scopes: list[dict[str, Any]]) -> dict[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {0: (0,)}
     for scope in scopes:  # a parent comes before its children
-        parent = scope.get("parent")
         if scope["id"] != 0:
-            found[scope["id"]] = (*found.get(0 if parent is None else parent, (0,)), scope["id"])
+            outer = found.get(scope.get("parent") or 0, (0,))
+            found[scope["id"]] = (*outer, scope["id"]) if len(outer) < DEEPEST else outer
     return found
 
 

@@ -63,7 +63,7 @@ def squeezed(script: str) -> str:
     Example:
         >>> from anabranch.inspection.linker import squeezed
         >>> squeezed('const a = [1, 2];  // two\\nif (a) { f(`${a} b`, "c  d"); }')
-        'const a=[1,2];\\nif(a){f(`${a} b`,"c  d");}'
+        'const a=[1,2];\\nif(a){f(`${a} b`,"c  d")}'
     """
     out: list[str] = []
     at = 0

@@ -8,13 +8,14 @@ from pathlib import Path
 from anabranch.core.entry import boundary
 from anabranch.inspection.build import Builder
 from anabranch.inspection.explanation import Explanation, explained
+from anabranch.inspection.pictures import Pictures
 from anabranch.inspection.reader import read
 from anabranch.inspection.record import Record
 from anabranch.inspection.trace import Trace
 from anabranch.inspection.views import Views
 
 
-class Report(Views):
+class Report(Views, Pictures):
     """A recorded run and what there is to see in it; made by `ab.inspect`.
 
     Attributes:

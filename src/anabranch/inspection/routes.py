@@ -104,10 +104,10 @@ def _lines(trace: Trace, scope: int, room: Room, corner: Point) -> list[Route]:
         bow = 0  # how far lines between the same two items are bent apart
         if twins[chain[0], chain[-1]] > 1 and len(chain) == 2 and ends[k][1]:
             bow = room.gaps.bow if ends[k][1] > 0 else -room.gaps.bow
-        path, chip = _route(room, k, _doors(trace, room, k), ends[k], corner, bow)
+        path, spots = _route(room, k, _doors(trace, room, k), ends[k], corner, bow)
         spot = None
         if isinstance(b, int):
-            spot = _spot(chip, chips.setdefault(room.row[chain[-2]], []))
+            spot = _spot(spots, chips)
         made.append(Route(scope, a, b, tuple(room.edges[k]), path, spot))
     return made
 
@@ -146,8 +146,8 @@ def _route(
     ends: Point,
     corner: Point,
     bow: int,
-) -> tuple[str, Point | list[Point]]:
-    """The path, and its chip's place: a point on a lane, or the curve on which it may stand."""
+) -> tuple[str, list[tuple[int, Point]]]:
+    """The path, and where its chip may stand, the best first: the gap or row, and the point."""
     chain = room.chains[k]
     up = room.row[chain[0]] > room.row[chain[-1]]
 
@@ -188,27 +188,36 @@ def _route(
         if stop != here:
             words.append(f"L{_xy(point(stop, c))}")
             here = stop
-    if len(chain) == 2:
-        return "".join(words), curve
-    lane = chain[len(chain) >> 1] if len(chain) > 3 else chain[1]
-    r = room.row[lane]
-    return "".join(words), point((room.start[r] + room.end[r]) >> 1, room.centre[lane])
+    spots = [(room.row[a], p) for p in _on(curve)]
+    if len(chain) > 2:  # on a lane, the middle one if it can be
+        lanes = sorted(chain[1:-1], key=lambda i: abs(2 * chain.index(i) - len(chain)))
+        spots = [
+            (-1 - r, point((room.start[r] + room.end[r]) >> 1, room.centre[i]))
+            for i in lanes
+            for r in [room.row[i]]
+        ]
+    return "".join(words), spots
 
 
 def _xy(p: Point) -> str:
     return f"{p[0]} {p[1]}"
 
 
-def _spot(where: Point | list[Point], taken: list[Point]) -> Point | None:
-    """A place for a chip that no earlier one needs; None where there is none."""
-    if isinstance(where, tuple):
-        return where
+def _on(curve: list[Point]) -> list[Point]:
+    """The points of a curve where a chip may stand."""
+    found = []
     for n in ALONG:
         rest = 8 - n
         weights = (rest**3, 3 * rest * rest * n, 3 * rest * n * n, n**3)
-        x, y = (
-            sum(w * p[axis] for w, p in zip(weights, where, strict=True)) >> 9 for axis in (0, 1)
-        )
+        x, y = (sum(w * p[k] for w, p in zip(weights, curve, strict=True)) >> 9 for k in (0, 1))
+        found.append((x, y))
+    return found
+
+
+def _spot(spots: list[tuple[int, Point]], chips: dict[int, list[Point]]) -> Point | None:
+    """The first place that no earlier chip of the same gap or row needs; None where all are."""
+    for where, (x, y) in spots:
+        taken = chips.setdefault(where, [])
         near = taken[-LOOK_BACK:]
         if all(abs(x - tx) >= CHIP_W or abs(y - ty) >= CHIP_H for tx, ty in near):
             taken.append((x, y))

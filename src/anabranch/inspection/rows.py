@@ -71,7 +71,8 @@ def _gathered(index: Index) -> dict[int, _Room]:
     rooms: dict[int, _Room] = {}
     for node in range(len(index.nodes)):
         path = index.path(node)
-        for scope, item in zip(path, (*(f"s{s}" for s in path[1:]), node), strict=True):
+        shown: list[Item] = [*(f"s{s}" for s in path[1:]), node]
+        for scope, item in zip(path, shown, strict=True):
             rooms.setdefault(scope, _Room()).items.setdefault(item, node)
     for i, edge in enumerate(index.edges):
         for scope, a, b in legs(index, edge["from"], edge["to"]):

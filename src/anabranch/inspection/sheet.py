@@ -75,17 +75,16 @@ class Sheet:
         self, x: int, y: int, w: int, h: int, *, r: int = 0, fill: str = "none", **attrs: object
     ) -> None:
         stroke = str(attrs.pop("stroke", ""))
-        self.put(
-            "rect", x=x, y=y, width=w, height=h, rx=r or None, fill=fill, stroke=stroke, **attrs
-        )
+        size = {"x": x, "y": y, "width": w, "height": h, "rx": r or None}
+        self.put("rect", "", fill=fill, stroke=stroke, **size, **attrs)
 
     def hatch(self, x: int, y: int, w: int, h: int, *, stroke: str = "bad", step: int = 9) -> None:
-        """Diagonal lines over a box: what is bad, and what is negative, is so without colour too."""
+        """Diagonal lines over a box: what is bad can be told without colour."""
         words = []
         for s in range(step, w + h, step):
             a, b = min(s, w), min(s, h)
             words.append(f"M{x + a} {y + s - a}L{x + s - b} {y + b}")
-        self.put("path", d="".join(words), stroke=stroke, stroke_width=1, opacity="0.5")
+        self.put("path", d="".join(words), stroke=stroke, stroke_width=1, opacity="0.35")
 
     def open(self, x: int, y: int) -> None:
         self.lines.append(f'<g transform="translate({x} {y})">')

@@ -11,18 +11,22 @@ import html
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from anabranch.inspection import theme
-from anabranch.inspection.frames import Trace
+from anabranch.inspection.facts import facts, formula, is_leaf, kind, label
+from anabranch.inspection.frames import Index, Trace, frames_of, gradient, state_at
 from anabranch.inspection.linker import linked, source, styled
-from anabranch.inspection.numerals import clean
+from anabranch.inspection.numerals import clean, text
 from anabranch.inspection.rows import layout
 from anabranch.inspection.to_svg import svg
 
 PACK_ABOVE = 1_000_000  # letters of data; above, the page carries it deflated
 STORY = ("table",)  # the views beside the story that tell it in another form
 ALL = ("search", "table", "gradients", "why")
+STILL_ROWS, STILL_STRIPS = 500, 60  # what a reader without scripts gets of a large graph
 _PLACE = re.compile(r"/\*@(\w+)@\*/")
 
 
@@ -60,8 +64,31 @@ def page(trace: Trace, views: tuple[str, ...] = ALL) -> str:
 
 
 def _still(trace: Trace) -> str:
-    """What a reader without scripts sees."""
-    return svg(trace, theme="light")
+    """What a reader without scripts sees: the picture and the table."""
+    index = Index(trace)
+    state = state_at(index, frames := frames_of(trace), len(frames) - 1)
+    rows = [
+        (
+            label(index, node),
+            one["op"] if is_leaf(one) else formula(index, node, lambda n: label(index, n)),
+            kind(one),
+            *(_shown(summary, one) for summary in (one.get("value"), gradient(index, state, node))),
+        )
+        for node, one in enumerate(index.nodes[:STILL_ROWS])
+    ]
+    head = "".join(f"<th>{word}</th>" for word in ("name", "op", "type", "value", "gradient"))
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in rows)
+    picture = svg(trace, theme="light", strips=len(index.nodes) <= STILL_STRIPS)
+    hide = "main,footer,.bar>:not(.brand){display:none!important}body{display:block;overflow:auto}"
+    return f"<style>{hide}</style>{picture}<table><tr>{head}</tr>{body}</table>"
+
+
+def _shown(summary: Mapping[str, Any] | None, node: Mapping[str, Any]) -> str:
+    if not summary:
+        return "·"
+    if "v" in summary and not isinstance(summary["v"], list):
+        return text(summary["v"])
+    return f"‖{text(facts(summary, node['shape']).norm)}‖"
 
 
 @cache

@@ -38,7 +38,9 @@ function run(t, { tools, ...makers }) {
   }
   const names = ["story", ...Object.keys(others)], tabs = names.map((v) => el("button", { onclick: () => turnTo(v), title: v[0].toUpperCase(), "aria-pressed": "false" }, v[0].toUpperCase() + v.slice(1)));
   fill(byId("views"), tabs);
-  S.view = names.includes(ask.get("view")) ? ask.get("view") : makers.why && !ask.has("frame") && found.some((f) => f.kind.startsWith("first-")) ? "why" : "story";
+  S.view = names.includes(ask.get("view")) ? ask.get("view") : "story";
+  const worst = found.find((f) => f.kind.startsWith("first-"));
+  if (makers.why && worst && !ask.has("view") && !ask.has("frame")) Object.assign(S, { view: "why", finding: worst, node: worst.about ?? worst.node });
 
   /** Opens or closes a group; the frame stays at what it was about. */
   function toggle(s) {
@@ -59,7 +61,7 @@ function run(t, { tools, ...makers }) {
     const every = Math.ceil(frames.length / FILM), draw = thumbs(ix, t.layout, S.open);
     film = frames.map((f, i) => {
       if (i % every && i !== frames.length - 1) return null;
-      const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : typeof f.item === "string" ? clean(scopes[+f.item.slice(1)].name) : ix.label[f.item];
+      const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : typeof f.item === "string" ? clean(scopes[+f.item.slice(1)].name) : ix.name[f.item];
       return el("li", el("button.frame", { onclick: () => go(i), "aria-label": `Frame ${i + 1} of ${frames.length}: ${f.kind} ${name}` }, draw(stateAt(ix, frames, i)), el("span", name)));
     });
     fill(byId("film"), Object.entries({ Forward: ["forward"], Backward: ["seed", "backward"], Result: ["end", "note"] }).map(([name, kinds]) => { const mine = film.filter((li, i) => li && kinds.includes(frames[i].kind)); return mine.length > 0 && el(`section.act.${name}`, { style: `--n:${mine.length}` }, el("h3", name), el("ol", mine)); }));

@@ -1,5 +1,5 @@
 // The one helper for elements, HTML or SVG: el("b.mono.v", { title: "…" }, "text", more). Text only ever goes in as text.
-const SVG_TAGS = new Set(["svg", "g", "path", "rect", "text", "tspan", "circle", "defs", "marker", "pattern", "title"]);
+const SVG_TAGS = new Set(["svg", "g", "path", "rect", "text", "tspan", "circle", "defs", "marker", "title"]);
 
 export function el(what, attrs, ...kids) {
   const [tag, ...classes] = what.split("."), n = SVG_TAGS.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);

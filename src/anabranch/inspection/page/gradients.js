@@ -9,13 +9,13 @@ export function gradients(host, { ix, follow, aside, ask }) {
   const sum = (key) => leaves.reduce((s, n) => s + (grads[n]?.[key] ?? 0), 0).toLocaleString("en"), power = (m) => (m ? "1e" + text(m) : "1");
   const row = (n) => {
     const f = grads[n], v = t.nodes[n].value && facts(t.nodes[n].value, t.nodes[n].shape), bad = f?.broken > 0;
-    return el("tr", { onclick: () => follow(n) }, el("th.mono", { scope: "row" }, el("button", ix.label[n])), el("td.mono.mute", typeOf(t.nodes[n])), el("td.v.r", v ? text(v.norm) : "·"), el(bad ? "td.r.bad" : "td.r.g", !f ? "∅ none" : bad ? "NaN" : text(f.norm)),
+    return el("tr", { onclick: () => follow(n) }, el("th.mono", { scope: "row" }, el("button", ix.label[n])), el("td.mono.mute", typeOf(t.nodes[n])), el("td.v.r", v ? text(v.norm) : "·"), el(bad ? "td.r.bad" : "td.r.g", !f ? "∅ none" : bad ? said(t.nodes[n].grad) : text(f.norm)),
       el("td.bar-cell", el("i", { class: bad ? "meter bad" : "meter", style: `width:${bad ? 100 : f && finite(f.norm) ? Math.max(2, Math.round(100 * at(f.norm))) : 0}%` })), el("td.r.mono", f && `${f.zero}/${f.n}`, f?.n && f.zero === f.n && el("b.bad", " ▲")), el("td.r.mono.mute", f && v?.norm ? text(f.norm / v.norm, 3) : "–"));
   };
-  fill(host, ix.backward ? [el("ul.found", (t.findings ?? []).map((f) => f.text && el("li", el("button", { onclick: () => ask(f) }, el("b.bad", "▲ "), clean(f.text))))),
+  fill(host, ix.backward ? [el("ul.found", (t.findings ?? []).map((f) => f.text && el("li", el("button", { onclick: () => ask(f) }, el("b.bad", "▲ "), f.about !== undefined && el("b.mono", ix.label[f.about], " "), clean(f.text))))),
     el("h2", "Gradient norm by depth"), el("div.scroll", profile()), el("h2", "Parameters and inputs"),
     el("div.scroll", el("table.nodes", el("thead", el("tr", ["name", "type", "|value|", "|gradient|", "log scale", "zero", "gradient / value"].map((h, k) => el(k < 2 || k === 4 ? "th" : "th.r", { scope: "col" }, h)))), el("tbody", leaves.map(row)))),
-    el("p.mute", `${leaves.length} leaves, ${sum("n")} elements, ${sum("zero")} of them with gradient 0. The log scale goes from ${power(lo)} to ${power(hi)}.`)] : el("p.empty", "Backward has not run, so there are no gradients."));
+    el("p.mute", `${leaves.length} ${leaves.length === 1 ? "leaf" : "leaves"}, ${sum("n")} elements, ${sum("zero")} of them with gradient 0. The log scale goes from ${power(lo)} to ${power(hi)}.`)] : el("p.empty", "Backward has not run, so there are no gradients."));
 
   /** One dot an op in forward order: going left, a falling line is vanishing, a rising one exploding. */
   function profile() {

@@ -4,7 +4,7 @@
 export const NODE_W = 168, NODE_H = 92, TENSOR_H = 108, BOX_W = 176, BOX_H = 54, PORT = 14, LANE = 30;
 export const PAD = 24, TITLE = 34;
 const SIDE = 30, APART = 40, PULL = 4, CHIP_W = 108, CHIP_H = 29;
-const RIGHT = { along: 132, bare: 64, across: 72, lane: 36, bow: 16 }, DOWN = { along: 80, bare: 56, across: 44, lane: 26, bow: 56 };
+const RIGHT = { along: 132, bare: 64, across: 72, lane: 36, bow: 16 }, DOWN = { along: 80, bare: 56, across: 44, lane: 46, bow: 56 };
 const isNode = (it) => typeof it === "number", isBox = (it) => !isNode(it) && it[0] === "s";
 const put = (map, key, value) => (map.has(key) ? map.get(key).push(value) : map.set(key, [value]));
 
@@ -120,9 +120,8 @@ function draw(t, scope, r, at) {
   for (const chain of r.chains) twins.set(pair(chain), (twins.get(pair(chain)) ?? 0) + 1);
   return r.chains.map((chain, k) => {
     const a = r.items[chain[0]], b = r.items[chain.at(-1)], bent = twins.get(pair(chain)) > 1 && chain.length === 2;
-    const { d, where } = route(t, r, k, ends[k], at, bent ? Math.sign(ends[k][1]) * r.gaps.bow : 0), row = r.row[chain.at(-2)];
-    if (!taken.has(row)) taken.set(row, []);
-    return { scope, a, b, edges: r.edges[k], d, chip: isNode(b) ? spot(where, taken.get(row)) : null };
+    const { d, spots } = route(t, r, k, ends[k], at, bent ? Math.sign(ends[k][1]) * r.gaps.bow : 0);
+    return { scope, a, b, edges: r.edges[k], d, chip: isNode(b) ? spot(spots, taken) : null };
   });
 }
 
@@ -144,18 +143,20 @@ function route(t, r, k, ends, at, bow) {
     if (stop !== there) d += `L${xy(point(stop, to))}`;
     here = stop; c = to;
   }
-  if (chain.length === 2) return { d, where: curve };
-  const lane = chain[chain.length > 3 ? chain.length >> 1 : 1];
-  return { d, where: point((r.start[r.row[lane]] + r.end[r.row[lane]]) >> 1, r.centre[lane]) };
+  const far = (i) => Math.abs(2 * chain.indexOf(i) - chain.length), lanes = chain.slice(1, -1).sort((p, q) => far(p) - far(q)).map((i) => [-1 - r.row[i], point((r.start[r.row[i]] + r.end[r.row[i]]) >> 1, r.centre[i])]);
+  return { d, spots: lanes.length ? lanes : on(curve).map((p) => [r.row[a], p]) };
 }
 
-/** A place for a chip that no earlier one needs: on a lane, or in eighths of a curve. */
-function spot(where, taken) {
-  if (!Array.isArray(where[0])) return where;
-  for (const n of [4, 3, 5, 2, 6]) {
-    const e = 8 - n, weights = [e ** 3, 3 * e * e * n, 3 * e * n * n, n ** 3];
-    const [x, y] = [0, 1].map((axis) => Math.floor(weights.reduce((s, w, i) => s + w * where[i][axis], 0) / 512));
-    if (taken.slice(-24).every(([tx, ty]) => Math.abs(x - tx) >= CHIP_W || Math.abs(y - ty) >= CHIP_H)) { taken.push([x, y]); return [x, y]; }
+/** Where on a curve a chip may stand, in eighths, the best first. */
+const on = (curve) => [4, 3, 5, 2, 6].map((n) => {
+  const e = 8 - n, weights = [e ** 3, 3 * e * e * n, 3 * e * n * n, n ** 3];
+  return [0, 1].map((axis) => Math.floor(weights.reduce((s, w, i) => s + w * curve[i][axis], 0) / 512));
+});
+/** The first place that no earlier chip of the same gap or row needs. */
+function spot(spots, taken) {
+  for (const [where, [x, y]] of spots) {
+    const near = taken.get(where)?.slice(-24) ?? [];
+    if (near.every(([tx, ty]) => Math.abs(x - tx) >= CHIP_W || Math.abs(y - ty) >= CHIP_H)) { put(taken, where, [x, y]); return [x, y]; }
   }
   return null;
 }

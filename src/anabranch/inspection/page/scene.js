@@ -42,7 +42,7 @@ function card(ix, st, n) {
   const node = ix.t.nodes[n], known = st.known.has(n), tensor = node.shape.length > 0, head = tensor ? 44 : 42, h = tensor ? 108 : 92;
   const value = known && node.value ? facts(node.value, node.shape) : null, first = known && ix.first.get(n), gx = SPLIT + 12;
   const out = [R(-5, -5, NODE_W + 10, h + 10, "ring", 18), R(0, 0, NODE_W, h, "card", 13)];
-  if (first) out.push(R(2, 2, NODE_W - 4, h - 4, "hatched", 11), R(10, -11, 9 * first.length + 16, 22, "tag-bad", 11), T(18, 4, "t13 num bad", first));
+  if (first) out.push(R(2, 2, NODE_W - 4, h - 4, "hatched", 11), R(10, -18, 9 * first.length + 16, 22, "tag-bad", 11), T(18, -3, "t13 num bad", first));
   const cy = tensor ? 22 : 21, arms = ix.awaited[n], got = arms.filter((i) => st.arrived.has(i)).length, many = arms.length > 4 ? `${got}/${arms.length}` : "";
   out.push(el("circle", { cx: 24, cy, r: 12, class: "badge" }));
   if (node.op === "input") out.push(el("circle", { cx: 24, cy, r: 4, class: "glyph" }));
@@ -51,8 +51,8 @@ function card(ix, st, n) {
   else out.push(T(24, cy + 5, "glyph mid t16", GLYPH[node.op] ?? "ƒ"));
   if (many) out.push(T(154, 26, "t13 num g end", many));
   else arms.forEach((_, k) => out.push(el("circle", { cx: 150 - (arms.length - 1 - k) * 14, cy: 21, r: 4.5, class: k < got ? "pip full" : "pip" })));
-  const room = NODE_W - 58 - (many ? many.length * 8 + 8 : arms.length * 14), name = ix.label[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, Math.floor(room / em)), y = tensor ? 20 : 26;
-  const left = Math.floor((room - columns(shown) * em - 7) / 8), what = isLeaf(node) ? node.op : "= " + formula(ix, n);
+  const room = NODE_W - 58 - (many ? many.length * 8 + 8 : arms.length * 14), name = ix.name[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, Math.floor(room / em)), y = tensor ? 20 : 26;
+  const left = Math.floor((room - columns(shown) * em - 7) / 8), what = isLeaf(node) ? node.op : "= " + formula(ix, n, (m) => ix.name[m]);
   out.push(T(44, y, `name ${em === 10 ? "t16" : "t13"}`, shown));
   if (columns(what) <= left || (!isLeaf(node) && left >= 5)) out.push(T(51 + columns(shown) * em, y, "t13 mute", fit(what, left)));
   if (tensor) out.push(T(44, 37, "t13 mute", fit(typeOf(node), 14)));
@@ -108,8 +108,7 @@ export function scene(host, layout, { pick, toggle }) {
   let ix, st, picked, pos, down, opened, fitted, scale, free = 1, stamp = 0, all, live = new Map();
   const [back, rooms, lines, cards, chips, top] = [..."123456"].map(() => el("g")), wind = el("path"), windText = el("text");
   const isEnd = (it) => typeof it === "number" || (it[0] === "s" && !opened.has(+it.slice(1))), tip = (id) => el("marker", { id, viewBox: "0 0 10 10", refX: id === "tip-g" ? 1 : 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, el("path." + id, { d: id === "tip-g" ? "M10 0L0 5L10 10z" : "M0 0L10 5L0 10z" }));
-  const hatch = (c) => el("pattern", { id: "hatch-" + c, width: 8, height: 8, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, el("path", { d: "M0 0V8", stroke: `var(--${c})`, "stroke-width": 2 }));
-  const svg = el("svg", { role: "group" }, el("defs", ["g", "bad"].map(hatch), ["tip", "tip-off", "tip-v", "tip-g"].map(tip)), wind, windText, back, rooms, lines, cards, chips, top), box = el("div.view", svg);
+  const svg = el("svg", { role: "group" }, el("defs", ["tip", "tip-off", "tip-v", "tip-g"].map(tip)), wind, windText, back, rooms, lines, cards, chips, top), box = el("div.view", svg);
   fill(host, box);
   box.addEventListener("scroll", () => st && see(), { passive: true });
 
@@ -127,7 +126,7 @@ export function scene(host, layout, { pick, toggle }) {
     const out = [];
     let at = x + 10;
     nodes.some((n, k) => {
-      const name = fit(ix.label[n], 8), wide = columns(name) * 8 + 16, more = k > 0 && at + wide > x + w;
+      const name = fit(ix.name[n], 8), wide = columns(name) * 8 + 16, more = k > 0 && at + wide > x + w;
       out.push(more ? T(at, y - 14, "t13 mute", "+" + (nodes.length - k)) : [el("path.edge.on", { d: `M${at + 12} ${y - 8}V${y}` }), R(at, y - 28, wide, 20, "tag", 10), T(at + wide / 2, y - 14, "t13 mute mid", name)]);
       at += wide + 6;
       return more;

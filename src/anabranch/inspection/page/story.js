@@ -76,7 +76,10 @@ export function indexOf(t) {
   t.nodes.forEach((n) => pathOf(ix, n.id).forEach((s) => ix.count.set(s, (ix.count.get(s) ?? 0) + 1)));
   ix.turn = new Map(t.order.backward.map((n, k) => [n, k]));
   ix.awaited = t.nodes.map((_, n) => ix.outs[n].filter((i) => t.edges[i].contribution).sort((a, b) => ix.turn.get(t.edges[a].to) - ix.turn.get(t.edges[b].to) || t.edges[a].slot - t.edges[b].slot));
-  ix.label = t.nodes.map((n) => (n.name ? clean(n.name) : "#" + n.id));
+  const named = new Map();
+  t.nodes.forEach((n) => named.set(n.name, (named.get(n.name) ?? 0) + 1));
+  ix.name = t.nodes.map((n) => (n.name ? clean(n.name) : "#" + n.id));
+  ix.label = t.nodes.map((n) => ix.name[n.id] + (n.name && named.get(n.name) > 1 ? " #" + n.id : ""));
   ix.backward = t.order.backward.length > 0 || "seed" in t;
   ix.top = t.edges.reduce((m, e) => { const s = e.contribution ? size(e.contribution) : 0; return Number.isFinite(s) ? Math.max(m, s) : m; }, 0);
   ix.first = new Map((t.findings ?? []).filter((f) => f.kind.startsWith("first-")).map((f) => [f.node, f.kind === "first-nan" ? "first NaN" : "first ∞"]));
@@ -179,7 +182,7 @@ export function sent(e, digits) {
   return e.local?.gain !== undefined ? "×" + text(e.local.gain, 3) : `‖${text(size(e.contribution), 3)}‖`;
 }
 /** A value in words: its number, or its norm. */
-export const said = (q, digits) => (!q ? "·" : isScalar(q) ? text(q.v, digits) : !("v" in q || "n" in q) ? "…" : facts(q, []).broken ? "NaN" : `‖${text(facts(q, []).norm, digits)}‖`);
+export const said = (q, digits) => (!q ? "·" : isScalar(q) ? text(q.v, digits) : !("v" in q || "n" in q) ? "…" : facts(q, []).nan ? "NaN" : facts(q, []).inf ? "∞" : `‖${text(facts(q, []).norm, digits)}‖`);
 
 /** Every way from a node to the root, parallel edges together; null where there are more than `most`. */
 export function waysFrom(ix, from, most = 6) {

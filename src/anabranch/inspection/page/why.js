@@ -10,7 +10,7 @@ function findingFor(ix, n) {
   const { t } = ix, node = t.nodes[n], all = t.findings ?? [], own = all.find((f) => f.about === n) ?? all.find((f) => f.node === n);
   if (own) return own;
   const g = node.grad && facts(node.grad, node.shape), many = ix.awaited[n].length, kind = !g ? "no-gradient" : g.broken ? "bad-gradient" : g.n && g.zero === g.n ? "zero-gradient" : "gradient";
-  const reason = !ix.backward ? "Backward has not run." : n === t.root ? `Backward starts here: the gradient is the seed, ${said(t.seed ?? { v: 1 })}.` : kind === "zero-gradient" ? `Every contribution to ${ix.label[n]} is 0, or they cancel.` : g ? `The gradient is the sum of ${many === 1 ? "one contribution" : many + " contributions"}.`
+  const reason = !ix.backward ? "Backward has not run." : n === t.root ? `Backward starts here: the gradient is the seed, ${said(t.seed ?? { v: 1 })}.` : kind === "bad-gradient" ? "A value that is not finite has reached it." : kind === "zero-gradient" ? `Every contribution to ${ix.label[n]} is 0, or they cancel.` : g ? `The gradient is the sum of ${many === 1 ? "one contribution" : many + " contributions"}.`
     : waysFrom(ix, n)?.length === 0 ? `No path leads from ${ix.label[n]} to ${ix.label[t.root]}.` : node.requires_grad ? "No contribution was sent to it." : "No gradient was asked for here.";
   return { kind, about: n, text: reason };
 }
@@ -30,7 +30,7 @@ export function why(host, { ix, follow, panel }) {
       if (!s) return el("li.mute", `⋯ ${steps.length - 59} steps`);
       const n = t.nodes[s.node], fault = s.at_fault || (f.node === s.node && f.kind !== "gradient"), next = shown[k + 1], e = next && ix.ins[s.node].map((i) => t.edges[i]).find((e) => e.from === next.node);
       return el("li", el(fault ? "button.stepcard.fault" : "button.stepcard", { onclick: () => follow(s.node) }, el("span.mono", name(s.node), isLeaf(n) ? ` ${n.op}` : ` = ${formula(ix, s.node)}`), el("small.mute", lineOf(ix, s.node)),
-        el("span.mono.v", n.value ? said(n.value) : typeOf(n)), el("span.mono.g", n.grad ? said(n.grad) : s.grad !== undefined ? text(s.grad) : ix.backward ? "∅ none" : "·"), fault && el("em.bad", "▲ here")),
+        el("span", "value ", el("b.mono.v", n.value ? said(n.value) : typeOf(n))), el("span", "gradient ", el("b.mono.g", n.grad ? said(n.grad) : s.grad !== undefined ? text(s.grad) : ix.backward ? "∅ none" : "·")), fault && el("em.bad", "▲ here")),
       e && el("div.hop.mono", "× ", e.local ? rule(e, 30) : "no derivative", e.contribution ? ["  =  ", el("span.g", said(e.contribution))] : "  ∅", e.absorbed && ` (0 × ∞ taken as 0 in ${e.absorbed})`));
     })));
   }
@@ -38,7 +38,7 @@ export function why(host, { ix, follow, panel }) {
     const about = f.about ?? f.node, place = (index) => (index?.length ? `[${index.join(", ")}]` : ""), list = (ns) => [ns.slice(0, 12).map((n, k) => [k ? ", " : "", el("button.link.mono", { onclick: () => follow(n) }, ix.label[n])]), ns.length > 12 && ` and ${ns.length - 12} more`];
     panel(el(f.kind === "gradient" ? "div.step.backward" : "div.step.bad", b(f.phase === "forward" ? "Forward" : "Backward"), f.cause && ` ${clean(f.cause)}`), el("h2", HEAD[f.kind] ?? clean(f.kind), about !== undefined && [": ", el("span.mono", ix.label[about])]),
       f.text && p(clean(f.text)), f.bad && p(`${f.bad.toLocaleString("en")} of ${(f.of ?? f.bad).toLocaleString("en")} elements`, f.index?.length && `, first at ${place(f.index)}`, "."),
-      f.proof?.length && el("table.sums", f.proof.map((x) => el("tr", el("th", { scope: "row" }, clean(x.label) + place(x.index)), el("td", b(x.v !== undefined ? text(x.v) : x.summary ? said(x.summary) : "")), el("td.to", clean(x.note ?? ""))))),
+      f.proof?.length && el("table.sums", f.proof.map((x) => el("tr", el("th", { scope: "row" }, clean(x.label)), el("td", b(x.v !== undefined ? text(x.v) : x.summary ? said(x.summary) : "")), el("td.to", clean(x.note ?? ""))))),
       f.paths?.length ? pathTable(ix, f.paths.slice(0, 12).map((w) => ({ ...w, factors: w.factors?.map((l) => (l.length > 1 ? `(${l.map((v) => text(v)).join(" + ")})` : text(l[0]))) }))) : f.kind === "gradient" && pathTable(ix, waysFrom(ix, n) ?? []),
       num(f.more_paths ?? 0) > 0 && p(`and ${text(f.more_paths)} more paths`), f.becomes !== undefined && p("It becomes NaN at ", list([f.becomes]), "."), f.reaches?.length && p("It reaches ", list(f.reaches), f.reaches_root ? ", the result among them." : f.reaches_root === false ? ", but not the result." : "."),
       f.answers?.length && el("ul.answers", f.answers.map((a) => el("li", b(a.yes ? "yes " : "no "), clean(a.question), el("small.mute", clean(a.evidence))))), f.hint && el("p.out", b("Way out: "), clean(f.hint)),
