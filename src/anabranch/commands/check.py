@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from anabranch.commands.failure import FINDING
-from anabranch.commands.options import add_input, asking, no_names, number, report_of, show
+from anabranch.commands.options import add_input, asking, no_names, number, report_of, show, size
 
 GROUP = "ask"
 HELP = "compare gradients with central differences"
@@ -20,9 +20,9 @@ any value between the two slopes passes."""
 def add_arguments(parser: ArgumentParser) -> None:
     """The options of this verb."""
     add_input(parser)
-    parser.add_argument("--eps", type=float, metavar="E", help="step (default: 2**-17 of the size)")
-    parser.add_argument("--atol", type=float, metavar="A", help="default: what rounding can cause")
-    parser.add_argument("--rtol", type=float, metavar="R", help="default: 1e-6, more where narrow")
+    parser.add_argument("--eps", type=size, metavar="E", help="step (default: 2**-17 of the size)")
+    parser.add_argument("--atol", type=size, metavar="A", help="default: what rounding can cause")
+    parser.add_argument("--rtol", type=size, metavar="R", help="default: 1e-6, more where narrow")
     ways = parser.add_mutually_exclusive_group()
     ways.add_argument("--all", action="store_true", help="every element, however many")
     ways.add_argument("--along", type=number(1), metavar="N", help="N random directions an input")

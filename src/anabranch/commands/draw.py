@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--theme", choices=THEMES, default="auto", metavar="NAME", help="light, dark or auto"
     )
     parser.add_argument(
-        "--scale", type=float, default=2.0, metavar="S", help="pixels for each unit (png; default 2)"
+        "--scale", type=size, default=2.0, metavar="S", help="pixels a unit (png; default 2)"
     )
 
 

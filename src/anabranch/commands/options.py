@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -65,6 +66,21 @@ def number(least: int, most: int | None = None) -> Any:
         return value
 
     return read
+
+
+def size(text: str) -> float:
+    """A number above 0, as an option takes it.
+
+    Raises:
+        ArgumentTypeError: for what is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"takes a number above 0, not {text!r}")
+    return value
 
 
 def report_of(options: Namespace, detail: str = "full") -> Report:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,57 @@ def test_one_frame_and_a_scope(capsys):
     assert "there are 10 frames" in capsys.readouterr().err
     assert cli.main(["story", *WORKED, "--scope", "x"]) == 2
     assert "no scope is called 'x'" in capsys.readouterr().err
+
+
+def test_a_story_is_written_as_a_page_that_is_read_back(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = str(ROOT / "examples" / "story.py")
+    status, text = said(capsys, "story", program, "--out", "s.html")
+    assert status == 0
+    assert text.startswith("s.html   10 frames, ")
+    assert said(capsys, "table", "s.html") == said(capsys, "table", program)
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda uri: opened.append(uri) or True)
+    assert said(capsys, "story", program, "--open")[0] == 0
+    assert opened == [(tmp_path / "story.html").as_uri()]
+    monkeypatch.setattr(webbrowser, "open", lambda uri: False)
+    assert cli.main(["story", program, "--open"]) == 0
+    assert "no browser was found" in capsys.readouterr().err
+    assert cli.main(["story", program, "--out", "s.txt"]) == 2
+    assert cli.main(["story", program, "--out", "no/s.html"]) == 3
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_pictures_by_their_endings(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, start in (("z.svg", b"<svg"), ("z.png", b"\x89PNG"), ("z.dot", b"digraph")):
+        status, text = said(capsys, "draw", *WORKED, "--out", name)
+        assert status == 0
+        assert text.startswith(f"{name}   ")
+        assert (tmp_path / name).read_bytes().startswith(start)
+    said(capsys, "draw", *WORKED, "--out", "first.svg", "--frame", "1")
+    said(capsys, "draw", *WORKED, "--out", "strip.svg", "--strip")
+    sizes = [(tmp_path / name).stat().st_size for name in ("first.svg", "z.svg", "strip.svg")]
+    assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize(
+    ("words", "words_said"),
+    [
+        ([], "which FILE?"),
+        (["--out", "z.gif"], "a picture ends in .svg, .png or .dot; z.gif does not"),
+        (["--out", "z.png", "--strip"], "--strip writes one sheet of SVG"),
+        (["--out", "z.svg", "--frame", "11"], "the story has no frame 11"),
+        (["--out", "z.svg", "--frame", "0"], "takes a whole number from 1"),
+        (["--out", "z.svg", "--frame", "1", "--strip"], "not allowed with"),
+        (["--out", "z.png", "--scale", "nan"], "takes a number above 0, not 'nan'"),
+    ],
+)
+def test_pictures_that_cannot_be(capsys, tmp_path, monkeypatch, words, words_said):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["draw", *WORKED, *words]) == 2
+    assert words_said in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_colour_is_a_wish(capsys):
