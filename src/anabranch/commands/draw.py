@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from anabranch.commands.failure import USAGE, CommandError
-from anabranch.commands.options import add_input, no_names, number, report_of, writing
+from anabranch.commands.options import add_input, no_names, number, report_of, size, writing
 from anabranch.commands.record import size_text
 from anabranch.errors import ArgumentError
 from anabranch.inspection.report import Report
