@@ -174,3 +174,16 @@ def test_edges_carry_their_local_derivatives() -> None:
     rows = ab.inspect((x * y + x) ** 2).table(edges=True).rows
     assert [row.local for row in rows] == [3, 2, 1, 1, 8, 8]
     assert [row.contribution.v for row in rows] == [48, 32, 16, 16, 8, 8]
+
+
+@pytest.mark.proves("F-109")
+def test_a_sum_of_a_number_and_an_exponential_is_four_short_lines() -> None:
+    report = ab.inspect(lambda x, y: x + ab.exp(y), 1.0, np.zeros(3))
+    lines = str(report.table(columns=["name", "op", "shape"])).splitlines()
+    assert lines[0].split("  ")[0] == "x + exp(y)"
+    assert [line.split(maxsplit=1) for line in lines[4:]] == [
+        ["x", "input   scalar"],
+        ["y", "input   3"],
+        ["#2", "exp(y)  3"],
+        ["#3", "x + #2  3"],
+    ]
