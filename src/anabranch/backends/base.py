@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,11 +17,35 @@ class Capabilities:
     dtypes: frozenset[str] | None = None
 
 
+@dataclass(frozen=True)
+class Call:
+    """How users call a program as a Python function.
+
+    Attributes:
+        name: what Python calls it.
+        container: how the outputs come: the number of one, or (tuple or list, containers).
+        slow: a function for all that is not expected, with the same arguments.
+        captured: the arrays for the last parameters; those before are arguments.
+        bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
+            or, for None, in a closure's cell; else the call is not what was compiled.
+    """
+
+    name: str
+    container: Any
+    slow: Callable[..., Any]
+    captured: Sequence[Any] = ()
+    bindings: Sequence[Any] = ()
+
+
 class Executable(Protocol):
     """A compiled graph."""
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs for one value for each parameter, which the caller has checked."""
+        ...
+
+    def function(self, call: Call) -> Callable[..., Any] | None:
+        """A quicker way to call it; None if there is none."""
         ...
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anabranch.backends.base import Capabilities
+from anabranch.backends.base import Call, Capabilities
 from anabranch.core.bind import state
 from anabranch.core.dtype import BFLOAT16
 from anabranch.core.graph import Graph
@@ -95,6 +95,9 @@ class ReferenceExecutable:
             return self._place_of[edge.node.id, edge.index]
         self._initial.append(edge.value)
         return len(self._initial) - 1
+
+    def function(self, call: Call) -> None:
+        """None: NumPy is called from Python."""
 
     def run(self, arguments: Sequence[Any], observe: Observe | None = None) -> list[Any]:
         """See `Executable.run`; `observe` is called with (node, input values, its result)."""

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from anabranch.core.attention import attention
 from anabranch.errors import ArgumentError
 
 
@@ -69,9 +70,9 @@ def config(**changes: Any) -> Iterator[Options]:
             wanted = " or ".join(map(repr, choices))
             raise ArgumentError("bad-argument", f"{name} is {wanted}, not {changes[name]!r}")
     previous = _current.options
-    _current.options = replace(previous, **changes)
     try:
-        with contextlib.ExitStack() as stack:
+        with attention(), contextlib.ExitStack() as stack:
+            _current.options = replace(previous, **changes)
             for name, enter in _entered.items():
                 if name in changes:
                     stack.enter_context(enter(_current.options))

@@ -13,7 +13,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,14 +25,26 @@ _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
 
 
+class Binding(NamedTuple):
+    """A name and what it must be bound to: in a closure's cell, or by `key` in a dict."""
+
+    holder: Any
+    key: str | None
+    value: Any
+
+
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """A value found from a function: how users write it, and how it follows from its parent."""
+    """A value found from a function: how users write it, and how it follows from its parent.
+
+    `binding` is the step as data, for the steps that are plain look-ups of names.
+    """
 
     label: str
     value: Any
     parent: Reach | None = None
     step: Callable[[Any], Any] = lambda owner: owner
+    binding: Binding | None = None
 
     def read(self) -> Any:
         """The value at this place now."""
@@ -59,19 +71,29 @@ class Reach:
 
 @dataclass(frozen=True)
 class Guard:
-    """What must still hold when a compiled graph is used again, and what to say if it does not."""
+    """What must still hold when a compiled graph is used again, and what to say if it does not.
+
+    `bindings` says the same as data, where look-ups of names can decide it.
+    """
 
     reason: str
     holds: Callable[[], bool]
+    bindings: tuple[Binding, ...] | None = None
 
 
 def guards(reach: Reach) -> list[Guard]:
     """Guards for a captured value: it is still the same, and its containers have not grown."""
     kind = "array" if hasattr(reach.value, "dtype") else "function"
-    same = Guard(f"{reach.label} was bound to another {kind}", lambda: _now(reach) is reach.value)
+    reason = f"{reach.label} was bound to another {kind}"
+    same = Guard(reason, lambda: _now(reach) is reach.value, _bindings(reach))
     return [same] + [
         _extent_guard(place) for place in reach.path if isinstance(place.value, dict | list | tuple)
     ]
+
+
+def _bindings(reach: Reach) -> tuple[Binding, ...] | None:
+    found = [place.binding for place in reach.path if place.parent is not None]
+    return None if None in found else tuple(b for b in found if b is not None)
 
 
 def _extent_guard(place: Reach) -> Guard:
@@ -136,7 +158,11 @@ def _is_library_object(value: Any) -> bool:
 
 
 def _is_library_function(value: Any) -> bool:
-    return isinstance(value, types.FunctionType) and is_library_file(value.__code__.co_filename)
+    """Whether this is a function of the library's or of NumPy's own."""
+    if not isinstance(value, types.FunctionType):
+        return False
+    of_numpy = (value.__module__ or "").split(".")[0] == "numpy"
+    return of_numpy or is_library_file(value.__code__.co_filename)
 
 
 def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
@@ -160,6 +186,10 @@ def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
     elif not isinstance(value, np.ndarray):
         for name in _attribute_names(value):
             yield _attribute(reach, name)
+        for cls in type(value).__mro__:  # an array of the class, until the object gets its own
+            for name in sorted(named.intersection(cls.__dict__)):
+                if hasattr(cls.__dict__[name], "dtype"):
+                    yield _attribute(reach, name)
         if type(value).__module__ != "builtins":
             yield Reach(f"type({label})", type(value), reach, type)
 
@@ -184,13 +214,15 @@ def _function_names(reach: Reach) -> Iterator[Reach]:
             content = cell.cell_contents
         except ValueError:  # a cell that is not filled yet
             continue
-        yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents)  # type: ignore[misc]
+        binding = Binding(cell, None, content)
+        yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents, binding)  # type: ignore[misc]
     if function.__defaults__:
         yield _attribute(reach, "__defaults__", f"{function.__name__}.__defaults__")
     if not is_library_file(code.co_filename):
         for name in sorted(_global_names(code).intersection(function.__globals__)):
             content = function.__globals__[name]
-            yield Reach(name, content, reach, lambda f, name=name: f.__globals__[name])  # type: ignore[misc]
+            binding = Binding(function.__globals__, name, content)
+            yield Reach(name, content, reach, lambda f, name=name: f.__globals__[name], binding)  # type: ignore[misc]
 
 
 def _global_names(code: types.CodeType) -> set[str]:

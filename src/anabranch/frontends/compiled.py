@@ -22,6 +22,7 @@ from anabranch.core.values import plain, settled
 from anabranch.errors import ArgumentError
 from anabranch.frontends.containers import flatten
 from anabranch.frontends.execution import Passes, Program, find_backend
+from anabranch.frontends.quick import quick_entry, weakly
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
 
@@ -54,6 +55,12 @@ class CompiledFunction:
         self._reasons: list[str] = []
         self._last_key: Key | None = None
         self._warned = False
+        self._entries = 0  # in machine code
+
+    def __del__(self) -> None:
+        # A type of its own is freed by the collector only; its entry goes now.
+        if "__call__" in vars(kind := type(self)) and kind is not CompiledFunction:
+            del kind.__call__
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -110,10 +117,23 @@ class CompiledFunction:
         program = Program(trace.graph, self.backend, self.passes, self.without)
         log(f"5 compiled by {self.backend}")
         self._cache[key] = trace, program
+        self._offer_quick_entry(trace, program, leaves, structure)
         self._last_key = key
         if len(self._cache) > _CACHE_SIZE:
             self._cache.popitem(last=False)
         return trace, program
+
+    def _offer_quick_entry(
+        self, trace: Trace, program: Program, leaves: list[Any], structure: Any
+    ) -> None:
+        """Let machine code take the calls it can; each entry hands on to the one before it."""
+        if self._entries == _MANY_COMPILES:
+            return
+        slow = type(self).__call__ if self._entries else weakly(CompiledFunction.__call__, self)
+        entry = quick_entry(self.name, trace, program, leaves, structure, slow)
+        if entry is not None:  # Python looks up __call__ in the type, so it gets one of its own
+            self._entries += 1
+            self.__class__ = type("CompiledFunction", (CompiledFunction,), {"__call__": entry})
 
     def _key(self, leaves: list[Any], structure: Any) -> Key:
         return (options(), structure, *map(_leaf_key, leaves))

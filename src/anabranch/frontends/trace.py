@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core.attention import attention
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
@@ -148,7 +149,7 @@ def trace_function(
     ]
     log(f"2 parameters {', '.join(str(p.name) for p in graph.parameters)}")
     args, kwargs = unflatten(structure, inputs)
-    with state.changed(trace=graph, origin=None, scope=""):
+    with attention(), state.changed(trace=graph, origin=None, scope=""):
         log(f"3 call {name}")
         out = function(*args, **kwargs)
         values, out_structure = flatten(out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,13 @@ from anabranch.inspection.naming import assigned_name, operand_name
 from anabranch.inspection.notes import notes
 from anabranch.inspection.record import Entry, Record
 from anabranch.inspection.scopes import Scopes
-from anabranch.inspection.summary import counts, norm, summary
+from anabranch.inspection.summary import SMALL, counts, norm, summary
 from anabranch.inspection.trace import Trace
 from anabranch.inspection.why import gradient_findings
 from anabranch.ops.select import absorb
 
 _AROUND = 3  # lines of source kept around a used one
-_MANY = 2_000  # nodes up to which every large value gets its pictures
+_MANY = 2_000  # nodes up to which every value gets its elements and pictures
 
 
 class Builder:
@@ -171,8 +172,8 @@ class Builder:
     def _summary(self, value: Any, pictured: bool = False) -> parts.Summary | None:
         if value is None or self.detail == "shape":
             return None
-        pictures = pictured or len(self.entries) <= _MANY
-        return summary(value, detail=self.detail, pictures=pictures)
+        whole = pictured or len(self.entries) <= _MANY
+        return summary(value, detail=self.detail if whole else "summary")
 
     # Edges
 
@@ -192,8 +193,11 @@ class Builder:
         return found
 
     def _sent(self, sent: Any) -> parts.Summary:
-        small = self._summary(sent)
-        return small if small is not None and small.v is not None else counts(sent)
+        if np.size(sent) <= SMALL:
+            short = self._summary(sent)
+            if short is not None and short.v is not None:
+                return short
+        return counts(sent)
 
     def _derive(self, made: parts.Edge, entry: Entry, slot: int, sent: Any) -> None:
         """Add the local derivative of an edge, its rule, and what became of it."""
@@ -313,8 +317,11 @@ class _Files:
 
 def _readable(node: GraphNode) -> SourcePlace | None:
     """Where a node was written, if that line can be read."""
-    place = None if node.raw_source is None else place_of(node.raw_source)
+    place = None if node.raw_source is None else _place(node.raw_source)
     return place if place is not None and linecache.getline(place.file, place.line) else None
+
+
+_place = lru_cache(maxsize=4096)(place_of)
 
 
 def _runs(lines: list[int], end: int) -> list[tuple[int, int]]:

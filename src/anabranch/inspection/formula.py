@@ -6,21 +6,21 @@ written is found by laying it out on the nodes of a small graph and writing that
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from anabranch.core.aval import Aval
 from anabranch.core.bind import state
 from anabranch.core.graph import Graph
 from anabranch.core.node import Edge, Literal, Node
-from anabranch.core.op import NoGradient, Unsupported
+from anabranch.core.op import NoGradient, Op, Unsupported
 from anabranch.core.operators import SYMBOLS
 from anabranch.core.text import attr_text
 from anabranch.diff.region import ancestors
-from anabranch.diff.rules import partial_value, pulled_back
 from anabranch.errors import AnabranchError
 
 LONGEST = 60  # letters of an expression that is written out
@@ -158,13 +158,31 @@ class Law(NamedTuple):
 
 def local_rule(node: Node, slot: int, names: Sequence[str], own: str) -> Law:
     """The derivative of a node by one input, over these names."""
-    rule = node.op.gradient(slot)
+    attrs = tuple(sorted(node.attrs.items()))
+    given = tuple(
+        (type(e.value), e.value) if isinstance(e, Literal) else e.aval for e in node.inputs
+    )
+    try:
+        law = _remembered(node.op, slot, given, node.avals, attrs)
+    except TypeError:  # an attr or a literal that has no hash
+        law = _law(node.op, slot, given, node.avals, attrs)
+    if law.text is None:
+        return law
+    filled = re.sub(r"\0(\d*)\0", lambda at: names[int(at[1])] if at[1] else own, law.text)
+    return law._replace(text=filled if len(filled) <= LONGEST else None)
+
+
+def _law(
+    op: Op, slot: int, given: tuple[Any, ...], avals: tuple[Aval, ...], attrs: tuple[Any, ...]
+) -> Law:
+    """The same for any names: those of inputs stand as their slot between zeros, the own as 00."""
+    rule = op.gradient(slot)
     if isinstance(rule, NoGradient | Unsupported):
         return Law()
     graph = Graph("rule")
     named: dict[int, str] = {}
 
-    def place(name: str, aval: Any) -> Node:
+    def place(name: str, aval: Aval) -> Node:
         made = graph.parameter(f"{len(named)}", aval.shape, aval.dtype)
         named[made.id] = name
         return made
@@ -172,12 +190,12 @@ def local_rule(node: Node, slot: int, names: Sequence[str], own: str) -> Law:
     try:
         with state.changed(trace=None, origin=None, line=None, scope=""), np.errstate(all="ignore"):
             xs = tuple(
-                e.value if isinstance(e, Literal) else place(name, e.aval)
-                for e, name in zip(node.inputs, names, strict=True)
+                place(f"\0{i}\0", one) if isinstance(one, Aval) else one[1]
+                for i, one in enumerate(given)
             )
-            several = len(node.avals) > 1
-            ys = [place(f"{own}.{i}" if several else own, a) for i, a in enumerate(node.avals)]
-            out = _laid_out(node, slot, tuple(ys) if several else ys[0], xs, place)
+            several = len(avals) > 1
+            ys = [place(f"\0\0.{i}" if several else "\0\0", aval) for i, aval in enumerate(avals)]
+            out = _laid_out(op, slot, tuple(ys) if several else ys[0], xs, dict(attrs), place)
     except AnabranchError:
         return Law()  # a rule that computes with numbers only cannot be laid out
     if not isinstance(out, Edge):
@@ -185,15 +203,21 @@ def local_rule(node: Node, slot: int, names: Sequence[str], own: str) -> Law:
     read = {edge.node.id for edge in ancestors([out]).values()}
     slots = (i for i, x in enumerate(xs) if isinstance(x, Edge) and x.node.id in read)
     outputs = any(y.id in read for y in ys)
-    return Law(expression(out, named), frozenset(slots), outputs)
+    return Law(expression(out, named, 2 * LONGEST), frozenset(slots), outputs)
 
 
-def _laid_out(node: Node, slot: int, y: Any, xs: Any, place: Callable[[str, Any], Node]) -> Any:
-    rule = node.op.gradient(slot)
-    if node.op.partials is not None:
-        return partial_value(rule, y, xs, node)
-    cts = [place("ct", aval) for aval in node.avals]
+_remembered = lru_cache(maxsize=1024)(_law)
+
+
+def _laid_out(
+    op: Op, slot: int, y: Any, xs: Any, attrs: dict[str, Any], place: Callable[[str, Aval], Node]
+) -> Any:
+    """What the rule makes of nodes."""
+    rule = op.gradient(slot)
+    ys = y if isinstance(y, tuple) else (y,)
+    if op.partials is not None:
+        return rule(y, *xs, **attrs) if callable(rule) else rule
+    cts = [place("ct", one.aval) for one in ys]
     ct: Any = tuple(cts) if len(cts) > 1 else cts[0]
-    common = node.op.common
-    extra = None if common is None else common(ct, y, *xs, **node.attrs)
-    return pulled_back(node, slot, ct, y, xs, extra, operator.mul)
+    extra = {} if op.common is None else {"common": op.common(ct, y, *xs, **attrs)}
+    return rule(ct, y, *xs, **extra, **attrs)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import linecache
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from anabranch.core.node import Literal, Node
 from anabranch.core.registry import functions
-from anabranch.core.source import Place, RawSource, place_of
+from anabranch.core.source import Place, RawSource
 from anabranch.frontends.containers import flatten, leaf_names
 from anabranch.frontends.tensor import Tensor
 
@@ -62,7 +63,8 @@ class Sources:
         return known.get(span, _UNKNOWN) if span is not None else _UNKNOWN
 
     def _file(self, raw: RawSource) -> _File:
-        name = place_of(raw).file
+        code = raw.code
+        name = code.co_filename if isinstance(code, CodeType) else code.file
         lines = linecache.getlines(name)
         found = self._files.get(name)
         if found is None or found[0] is not lines:  # a list of its own for each reading of the file
@@ -75,6 +77,7 @@ class Sources:
 SOURCES = Sources()
 
 
+@lru_cache(maxsize=4096)
 def span_of(raw: RawSource | None) -> Span | None:
     """Where the expression of an instruction begins and ends; None where it is not known."""
     if raw is None:

@@ -15,24 +15,24 @@ BINS = 16
 GRID = 24
 
 
-def summary(value: Any, *, detail: str = "full", pictures: bool = True) -> Summary:
+def summary(value: Any, *, detail: str = "full") -> Summary:
     """A value as a `Summary`: its elements up to 64 of them, else numbers about it.
 
     Args:
         value: an array, a NumPy scalar or a Python number.
-        detail: `"summary"` gives elements of scalars only.
-        pictures: whether large arrays get a histogram and a grid of block means.
+        detail: `"full"` gives elements, and of large arrays a histogram and a grid of block means;
+            `"summary"` elements of scalars only.
     """
     array = np.asarray(value)
     if array.dtype.kind == "c":
-        return _counted(np.abs(array), array)
+        return _counted(np.abs(array))
     if not array.ndim:
         return Summary(v=_element(array[()]))
     if 0 < array.size <= SMALL and detail == "full":
         return Summary(v=_nested(array))
     wide = array if array.dtype == np.float64 else array.astype(np.float64)
-    found = _counted(wide, array)
-    if pictures and array.size and detail == "full" and array.dtype.kind != "b":
+    found = _counted(wide)
+    if array.size and detail == "full" and array.dtype.kind != "b":
         finite = wide[np.isfinite(wide)]
         found.hist = _histogram(finite, found)
         found.grid = _grid(wide)
@@ -42,11 +42,11 @@ def summary(value: Any, *, detail: str = "full", pictures: bool = True) -> Summa
 def counts(value: Any) -> Summary:
     """Only how many elements there are, of which kind, and their norm: for contributions."""
     array = np.asarray(value)
-    if not array.ndim and array.dtype.kind != "c":
+    if array.dtype.kind == "c":
+        return _tally(np.abs(array))[0]
+    if not array.ndim:
         return Summary(v=_element(array[()]))
-    kept = ("n", "nan", "inf", "zero", "norm", "first")
-    found = _counted(np.abs(array) if array.dtype.kind == "c" else array, array)
-    return Summary(**{name: getattr(found, name) for name in kept})
+    return _tally(array)[0]
 
 
 def _element(one: Any) -> Any:
@@ -58,38 +58,51 @@ def _nested(array: np.ndarray[Any, Any]) -> Any:
     return array.astype(np.float64).tolist() if array.dtype.kind == "V" else array.tolist()
 
 
-def _counted(values: np.ndarray[Any, Any], array: np.ndarray[Any, Any]) -> Summary:
-    found = Summary(n=array.size)
-    if not array.size:
-        return found
-    values = np.asarray(values)
+def _tally(array: np.ndarray[Any, Any]) -> tuple[Summary, np.ndarray[Any, Any]]:
+    """The counts and the norm, and the finite elements."""
+    values = array.ravel()
     if values.dtype != np.float64:
         values = values.astype(np.float64)
+    found = Summary(n=values.size)
     finite = np.isfinite(values)
     if not finite.all():
-        found.nan = int(np.isnan(values).sum()) or None
-        found.inf = int(np.isinf(values).sum()) or None
-        found.first = [int(i) for i in np.unravel_index(int(np.argmin(finite)), finite.shape)]
+        found.nan = int(np.count_nonzero(np.isnan(values))) or None
+        found.inf = int(np.count_nonzero(np.isinf(values))) or None
+        found.first = [int(i) for i in np.unravel_index(int(finite.argmin()), array.shape)]
         values = values[finite]
-    found.zero = int((values == 0).sum())
-    found.negative = int((values < 0).sum())
+    if found.n:
+        found.zero = int(values.size - np.count_nonzero(values))
+    if values.size:
+        found.norm = norm(values)
+    return found, values
+
+
+def _counted(array: np.ndarray[Any, Any]) -> Summary:
+    """The counts, and the range and the spread of the finite elements."""
+    found, values = _tally(array)
+    if found.n:
+        found.negative = int(np.count_nonzero(values < 0))
     if values.size:
         with np.errstate(all="ignore"):
             found.min, found.max = float(values.min()), float(values.max())
-            found.mean, found.std = float(values.mean()), float(values.std())
-            found.norm = norm(values)
+            found.mean = float(values.sum()) / values.size
+            found.std = norm(values - found.mean) / values.size**0.5
     return found
 
 
 def norm(values: Any) -> float:
     """The root of the sum of squares, also where the squares alone would leave the range."""
-    array = np.abs(np.asarray(values).astype(np.float64)).ravel()
-    top = float(array.max()) if array.size else 0.0
-    if top == 0 or not math.isfinite(top):
-        return top
-    if 1e-140 < top < 1e140:
-        return float(np.sqrt(np.dot(array, array)))
-    return top * float(np.sqrt(np.square(array / top).sum()))
+    flat = np.asarray(values).ravel()
+    if flat.dtype != np.float64:
+        flat = flat.astype(np.float64)
+    with np.errstate(all="ignore"):
+        square = float(np.dot(flat, flat))
+        if 1e-280 < square < 1e280:
+            return math.sqrt(square)
+        top = float(np.abs(flat).max()) if flat.size else 0.0
+        if top == 0 or not math.isfinite(top):
+            return top
+        return top * math.sqrt(float(np.square(flat / top).sum()))
 
 
 def _histogram(finite: np.ndarray[Any, Any], found: Summary) -> dict[str, Any] | None:

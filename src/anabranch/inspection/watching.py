@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from anabranch.core.attention import attention
 from anabranch.core.bind import state
 from anabranch.core.guard import bare
 from anabranch.frontends.execution import Program
@@ -74,5 +75,5 @@ def watching(step: int | None = None, detail: str = "full") -> Iterator[Watch]:
         (1, <report on x²: 2 nodes>)
     """
     watch = Watch(step, detail)
-    with state.changed(onlooker=watch):
+    with attention(), state.changed(onlooker=watch):
         yield watch

@@ -6,14 +6,16 @@ import ctypes
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.backends.native import target
+from anabranch.backends.base import Call
+from anabranch.backends.native import entry, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import Island
+from anabranch.backends.native.view import View
 from anabranch.backends.reference import reference
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
@@ -32,15 +34,51 @@ class NativeExecutable:
         self._graph = graph
         machine = target.host()
         self.program = program = Program(graph, machine.vector_bytes)
+        self._constants = [node.attrs["value"] for node in program.constants]
         self._islands = [_IslandCall(graph, island, program) for island in program.islands]
         self._failures: dict[int, BaseException] = {}  # by thread
         myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
         self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
         self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
         self._entry = _Entry(self._loaded.addresses["entry"])
-        self._constants = [node.attrs["value"] for node in program.constants]
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
+
+    def function(self, call: Call) -> Callable[..., Any] | None:
+        """The program as a Python function of its parameters; None where there can be none."""
+        outputs, parameters = self._graph.outputs, self._graph.parameters
+        avals = [node.avals[0] for node in parameters]
+        if (
+            not entry.is_offered()
+            or any(isinstance(edge, Literal) for edge in outputs)
+            or any(aval.weak and aval.dtype != np.float64 for aval in avals)
+        ):
+            return None
+        results = [edge.aval for edge in outputs]
+        text = entry.Text(call, avals, len(self._constants), results, self.program.workspace)
+        loaded = target.Loaded(target.object_code(text.ir), ["call", "table"])
+        resting = ctypes.c_void_p()  # the workspace that no call is using
+        held = {**text.objects, "slow": call.slow, "fail": self._raise_failure}
+        pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
+        for i, slot in enumerate(text.slots):
+            pointers[i] = id(held[slot]) if slot in held else self._address(slot, resting)
+        return entry.python_function(call.name, _Keeper(loaded, resting, held, self))
+
+    def _address(self, slot: str, resting: ctypes.c_void_p) -> int | None:
+        """Of what an entry asks for by name."""
+        if slot == "resting":
+            return ctypes.addressof(resting)
+        if slot == "program":
+            return self._loaded.addresses["entry"]
+        if slot == "island":
+            return ctypes.cast(self._callback, ctypes.c_void_p).value
+        word, _, number = slot.partition(" ")
+        if word == "constant":
+            return int(self._constants[int(number)].ctypes.data)
+        return entry.address(slot)
+
+    def _raise_failure(self) -> None:
+        raise self._failures.pop(threading.get_ident())
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs, each in memory of its own."""
@@ -61,7 +99,7 @@ class NativeExecutable:
         status = self._entry(table, workspace.ctypes.data, self._callback)
         self._spare.append(workspace)
         if status:
-            raise self._failures.pop(threading.get_ident())
+            self._raise_failure()
         return [
             edge.value if array is None else _result(array, edge.aval)
             for array, edge in zip(outputs, self._graph.outputs, strict=True)
@@ -81,6 +119,21 @@ class NativeExecutable:
             self._failures[threading.get_ident()] = error
             return 1
         return 0
+
+
+class _Keeper:
+    """What a Python function in machine code needs to stay alive."""
+
+    definition: Any = None
+
+    def __init__(self, loaded: target.Loaded, resting: ctypes.c_void_p, *held: Any) -> None:
+        self._resting = resting
+        self.code = loaded.addresses["call"]
+        self._loaded = loaded
+        self._held = held
+
+    def __del__(self) -> None:
+        entry.release_workspace(self._resting)
 
 
 def _alive(reference: weakref.ref[NativeExecutable]) -> NativeExecutable:
@@ -132,27 +185,26 @@ class _IslandCall:
 
 
 def _array_at(address: int | None, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
-    """The memory of a program as an array."""
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    if not size or address is None:
-        return np.empty(shape, dtype)
-    memory = (ctypes.c_char * size).from_address(address)
-    return np.frombuffer(memory, dtype).reshape(shape)
+    """The memory of a program as an array in C order."""
+    return _viewed_at(address, View.whole(shape), dtype)
 
 
-def _value_at(address: int | None, aval: Aval, view: Any) -> Any:
-    """A value of the program as the reference takes it, in C order."""
-    if 0 in aval.shape or address is None:
-        return np.empty(aval.shape, aval.dtype)
+def _viewed_at(address: int | None, view: View, dtype: Any) -> np.ndarray[Any, Any]:
+    """The elements that a view shows of the memory at this address."""
+    if 0 in view.shape or address is None:
+        return np.empty(view.shape, dtype)
     steps = [(n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)]
     low = view.offset + sum(step for step in steps if step < 0)
     high = view.offset + sum(step for step in steps if step > 0)
-    size = aval.dtype.itemsize
-    flat = _array_at(address + low * size, (high - low + 1,), aval.dtype)
-    found = np.lib.stride_tricks.as_strided(
-        flat[view.offset - low :], view.shape, [s * size for s in view.strides], writeable=False
-    )
-    array = settled(np.array(found, order="C"))
+    size = dtype.itemsize
+    memory = (ctypes.c_char * ((high - low + 1) * size)).from_address(address + low * size)
+    strides = [step * size for step in view.strides]
+    return np.ndarray(view.shape, dtype, memory, (view.offset - low) * size, strides)
+
+
+def _value_at(address: int | None, aval: Aval, view: View) -> Any:
+    """A value of the program as the reference takes it, in C order."""
+    array = settled(np.array(_viewed_at(address, view, aval.dtype), order="C"))
     return array.item() if aval.weak else array
 
 

@@ -1,0 +1,237 @@
+"""The entry in machine code: quick where it can be, and never different from the slow way."""
+
+import gc
+import sys
+import threading
+import tracemalloc
+import weakref
+from types import BuiltinFunctionType
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+
+pytest.importorskip("llvmlite")
+
+X = np.arange(-6.0, 6.0).reshape(3, 4) / 4  # sums of these are exact in any order
+
+
+def quick(f: object) -> bool:
+    return isinstance(type(f).__call__, BuiltinFunctionType)
+
+
+def compiled(f: object, *args: object) -> ab.compile:
+    made = ab.compile(f, backend="native")  # type: ignore[call-overload]
+    made(*args)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (lambda x: x * 2.0, (X,)),
+        (lambda x, y: (x * y + x) ** 2, (2.0, 3.0)),
+        (lambda x, y: x * y, (X, np.float64(2.0))),
+        (lambda x, y: x * y, (X, np.array(2.0))),
+        (lambda x: ab.sum(x), (X,)),
+        (lambda x: (x, [x + 1.0, (ab.sum(x),)]), (X,)),
+        (lambda x: x + np.ones((3, 4)), (X,)),
+        (lambda x: x.astype(np.float32) > 0, (X,)),
+        (lambda x: x @ x.T, (X,)),
+        (lambda n: n + 1, (np.array([1, 2]),)),
+        (lambda x: x[:0] * 2.0, (X,)),
+        (ab.value_and_grad(lambda x: ab.sum(x * x)), (X,)),
+    ],
+)
+def test_the_entry_gives_what_the_reference_gives(f: object, args: tuple[object, ...]) -> None:
+    fast = compiled(f, *args)
+    assert quick(fast)
+    wanted = ab.compile(f)(*args)  # type: ignore[call-overload]
+    for _ in range(3):
+        found = fast(*args)
+        assert _shown(found) == _shown(wanted)
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, tuple | list):
+        return type(value), [_shown(one) for one in value]
+    array = np.asarray(value)
+    return type(value), array.dtype, array.shape, array.tobytes()
+
+
+UNEXPECTED = {
+    "another shape": lambda: X[:2],
+    "another dtype": lambda: X.astype(np.float32),
+    "integers": lambda: X.astype(int),
+    "another layout": lambda: np.asfortranarray(X),
+    "a view with steps": lambda: np.repeat(X, 2, axis=1)[:, ::2],
+    "not aligned": lambda: (
+        np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view("f8").reshape(3, 4)
+    ),
+    "a tensor": lambda: ab.tensor(X),
+    "a number": lambda: 3.0,
+    "an integer": lambda: 3,
+}
+
+
+@pytest.mark.parametrize("name", UNEXPECTED)
+def test_what_it_does_not_expect_goes_the_slow_way(name: str) -> None:
+    f = compiled(lambda x: x * 2.0, X)
+    value = UNEXPECTED[name]()
+    wanted = ab.compile(lambda x: x * 2.0)(value)
+    for _ in range(2):
+        found = f(value)
+        assert type(found) is type(wanted)
+        np.testing.assert_array_equal(ab.tensor(found).data, ab.tensor(wanted).data)
+    np.testing.assert_array_equal(f(X), X * 2.0)
+
+
+def test_calls_by_name_and_wrong_calls() -> None:
+    f = compiled(lambda x, y: x - y, X, X)
+    np.testing.assert_array_equal(f(y=X, x=X * 3.0), X * 2.0)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        f(X)
+    with pytest.raises(ab.ShapeError) as caught:
+        f(X, X[:2])
+    assert caught.value.code == "shape-mismatch"
+
+
+def test_inside_a_trace_it_is_part_of_the_graph() -> None:
+    inner = compiled(lambda x: ab.multiply(x, 2.0), X)
+    g = ab.trace(lambda x: inner(x) + inner(X), X)
+    assert [node.op.name for node in g.nodes].count("multiply") == 2
+
+
+def test_options_of_a_block_hold() -> None:
+    f = compiled(ab.grad(lambda x: ab.sum(ab.where(x > 0, ab.sqrt(x), 0.0))), np.array([0.0, 4.0]))
+    x = np.array([0.0, 4.0])
+    assert f(x)[0] == 0.0
+    with ab.config(absorb_zero=False):
+        assert np.isnan(f(x)[0])
+    assert f(x)[0] == 0.0
+
+
+def test_a_captured_array_is_read_at_each_call_and_its_name_looked_up() -> None:
+    w = np.ones(4)
+
+    def f(x):
+        return x * w
+
+    fast = compiled(f, X)
+    assert quick(fast)
+    w[:] = 2.0
+    np.testing.assert_array_equal(fast(X), X * 2.0)
+    w = np.full(4, 3.0)
+    np.testing.assert_array_equal(fast(X), X * 3.0)
+    w = np.full((3, 4), 4.0)
+    np.testing.assert_array_equal(fast(X), X * 4.0)
+
+
+def helper(x):
+    return x * 2.0
+
+
+def calls_helper(x):
+    return helper(x) + 1.0
+
+
+def test_a_helper_that_is_bound_anew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = compiled(calls_helper, X)
+    assert quick(fast)
+    np.testing.assert_array_equal(fast(X), X * 2.0 + 1.0)
+    monkeypatch.setitem(globals(), "helper", lambda x: x * 5.0)
+    np.testing.assert_array_equal(fast(X), X * 5.0 + 1.0)
+    monkeypatch.delitem(globals(), "helper")
+    with pytest.raises(NameError, match="helper"):
+        fast(X)
+
+
+def test_what_an_attribute_leads_to_has_no_entry() -> None:
+    class Model:
+        w = np.ones(4)
+
+    model = Model()
+    fast = compiled(lambda x: x * model.w, X)
+    assert not quick(fast)
+    model.w = np.full(4, 2.0)
+    np.testing.assert_array_equal(fast(X), X * 2.0)
+
+
+def test_several_signatures_each_have_an_entry() -> None:
+    f = compiled(lambda x: x * 2.0, X)
+    for n in range(1, 6):
+        np.testing.assert_array_equal(f(X[:, :n].copy()), X[:, :n] * 2.0)
+    np.testing.assert_array_equal(f(X), X * 2.0)
+
+
+def test_references_are_counted_right() -> None:
+    f = compiled(lambda x, y: (x + y, [ab.sum(x), x * y]), X, X)
+    x, y = X.copy(), X.copy()
+    f(x, y)
+    held = [x, y, x.dtype, tuple, list, float, np.ndarray]
+    before = [sys.getrefcount(one) for one in held]
+    for _ in range(1_000):
+        f(x, y)
+    after = [sys.getrefcount(one) for one in held]
+    assert all(abs(a - b) < 50 for a, b in zip(after, before, strict=True))
+    out = f(x, y)
+    assert [sys.getrefcount(out), sys.getrefcount(out[0])] == [2, 2]
+
+
+def test_calls_leave_no_memory_behind() -> None:
+    f = compiled(lambda x: (x @ x.T * 2.0, ab.sum(x)), X)
+    for _ in range(10):
+        f(X)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for _ in range(1_000):
+        f(X)
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 10_000
+
+
+def test_a_failing_call_back_raises_and_leaves_the_entry_usable() -> None:
+    f = compiled(lambda x, i: (ab.take(x, i) * 2.0, x + 1.0), X[0], np.array([1]))
+    assert quick(f)
+    for _ in range(3):
+        with pytest.raises(ab.OutOfRangeError) as caught:
+            f(X[0], np.array([9]))
+        assert "running" in str(caught.value)
+        np.testing.assert_array_equal(f(X[0], np.array([1]))[0], X[0, [1]] * 2.0)
+
+
+def test_threads_in_one_entry_with_call_backs() -> None:
+    f = compiled(lambda x: ab.exp(x @ x.T) / 3.0 + ab.sum(x), X)
+    inputs = [X * k for k in range(4)]
+    wanted = [ab.compile(lambda x: ab.exp(x @ x.T) / 3.0 + ab.sum(x))(x) for x in inputs]
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(200):
+            if not np.allclose(f(inputs[k]), wanted[k], rtol=1e-14):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
+
+
+def test_everything_is_freed_without_the_collector() -> None:
+    f = compiled(lambda x: ab.exp(x @ x.T), X)
+    held = weakref.ref(f.program(X).executable), weakref.ref(f)
+    gc.disable()
+    try:
+        del f
+        assert [one() for one in held] == [None, None]
+    finally:
+        gc.enable()
