@@ -21,7 +21,7 @@ from anabranch.inspection.frames import Index, Trace, frames_of, gradient, state
 from anabranch.inspection.linker import linked, source, styled
 from anabranch.inspection.numerals import clean, text
 from anabranch.inspection.rows import layout
-from anabranch.inspection.to_svg import svg
+from anabranch.inspection.to_svg import MOST_ITEMS, svg
 
 PACK_ABOVE = 1_000_000  # letters of data; above, the page carries it deflated
 STORY = ("table",)  # the views beside the story that tell it in another form
@@ -51,6 +51,8 @@ def page(trace: Trace, views: tuple[str, ...] = ALL) -> str:
         allow_nan=False,
         separators=(",", ":"),
     )
+    # Half of a pair of surrogates is a letter that no file can hold; JSON has a spelling for it.
+    data = data.encode("utf-8", "backslashreplace").decode()
     packed = len(data) > PACK_ABOVE
     if packed:
         data = base64.b64encode(zlib.compress(data.encode(), 9)).decode()
@@ -78,7 +80,10 @@ def _still(trace: Trace) -> str:
     ]
     head = "".join(f"<th>{word}</th>" for word in ("name", "op", "type", "value", "gradient"))
     body = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}</td>' for c in row)}</tr>" for row in rows)
-    picture = svg(trace, theme="light", strips=len(index.nodes) <= STILL_STRIPS)
+    many = len(layout(trace)["0"]["items"])
+    picture = f"<p>A picture of {many:,} items needs scripts.</p>"
+    if many <= MOST_ITEMS:
+        picture = svg(trace, theme="light", strips=len(index.nodes) <= STILL_STRIPS)
     hide = "main,footer,.bar>:not(.brand){display:none!important}body{display:block;overflow:auto}"
     return f"<style>{hide}</style>{picture}<table><tr>{head}</tr>{body}</table>"
 
