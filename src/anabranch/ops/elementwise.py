@@ -77,6 +77,7 @@ cos: Op = elementwise(
         at(0.0, value=1.0, grads=0.0),
         at(math.pi / 2, value=math.cos(math.pi / 2), grads=-1.0),
     ),
+    scalar="cos",
     doc="Cosine of an angle in radians.",
 )
 
@@ -106,6 +107,7 @@ exp: Op = elementwise(
         at(-inf, value=0.0, grads=0.0, kink=True),
         at(1000.0, value=inf, grads=inf, kink=True),
     ),
+    scalar="exp",
     doc="e to the power x.",
 )
 
@@ -171,6 +173,7 @@ integer_power: Op = elementwise(
         sample(-2.0, value=-0.5, grads=(-0.25,), n=-1),
         sample(0.0, value=inf, kink=True, n=-1),
     ),
+    scalar=lambda e, x, *, n: e.integer_power(x, n),
     doc="x to a power n that is a Python integer; the power rule holds at every x.",
 )
 
@@ -186,6 +189,7 @@ log: Op = elementwise(
         at(-1.0, value=nan, grads=-1.0, kink=True),
         at(inf, value=inf, grads=0.0, kink=True),
     ),
+    scalar="log",
     doc="Natural logarithm.",
 )
 
@@ -281,6 +285,7 @@ sigmoid: Op = elementwise(
         at(40.0, value=1.0, grads=math.exp(-40.0)),
         at(-800.0, value=0.0, grads=0.0),
     ),
+    scalar="sigmoid",
     doc="The logistic function 1 / (1 + exp(-x)), without overflow.",
 )
 
@@ -294,6 +299,7 @@ sign: Op = elementwise(
         at(0.0, value=0.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="sign",
     doc="-1, 0 or 1 by sign; its derivative is 0 everywhere.",
 )
 
@@ -303,6 +309,7 @@ sin: Op = elementwise(
     partials=(lambda y, x: cos(x),),
     result="float",
     samples=(at(0.0, value=0.0, grads=1.0), at(-0.0, value=-0.0, grads=1.0)),
+    scalar="sin",
     doc="Sine of an angle in radians.",
 )
 
@@ -325,6 +332,7 @@ softplus: Op = elementwise(
         at(800.0, value=800.0, grads=1.0),
         at(-40.0, value=math.log1p(math.exp(-40.0)), grads=math.exp(-40.0)),
     ),
+    scalar="softplus",
     doc="log(1 + exp(x)), without overflow.",
 )
 
@@ -386,5 +394,6 @@ tanh: Op = elementwise(
         at(25.0, value=1.0, grads=4.0 * math.exp(-50.0)),
         at(-inf, value=-1.0, grads=0.0, kink=True),
     ),
+    scalar="tanh",
     doc="Hyperbolic tangent.",
 )

@@ -137,5 +137,6 @@ max_: Op = Op(
         sample(normal(1, 3), axes=(0,), keepdims=False),
         sample(normal(2, 0), axes=(0,), keepdims=False),
     ),
+    lower="max",
     doc="Largest element over axes; NaN wins, and equal largest elements share the cotangent.",
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anabranch.backends.native.emit import Emitter, Val, memory_type
-from anabranch.backends.native.schedule import Key
 from anabranch.backends.native.view import Strides
 from anabranch.core.dtype import DType
 
@@ -18,7 +17,7 @@ class Access:
     `count` are real.
     """
 
-    key: Key
+    key: tuple[int, int]
     dtype: DType
     offset: int
     strides: Strides

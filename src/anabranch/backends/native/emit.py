@@ -7,9 +7,10 @@ bits, for every instruction here is exact or correctly rounded in each lane.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -87,6 +88,14 @@ class Emitter:
         self.lines.append(f"  {name} = {text}")
         self.weight += 1
         return name
+
+    def narrowed(self, lanes: int) -> Self:
+        """An emitter of the same kind for a function of its own, with names of its own."""
+        return type(self)(lanes, itertools.count(), self.declared)
+
+    def new_number(self) -> int:
+        """A number that no name has, for labels."""
+        return next(self._names)
 
     def splat(self, element: str, constant: str) -> str:
         if self.lanes == 1:

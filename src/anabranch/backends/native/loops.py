@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from anabranch.backends.native.access import Access, real_lanes
+from anabranch.backends.native.access import Access
 from anabranch.backends.native.emit import (
     Emitter,
     Val,
@@ -19,8 +19,9 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
+from anabranch.backends.native.mathematics import Mathematics
+from anabranch.backends.native.reductions import REDUCTIONS, Reduction
 from anabranch.backends.native.schedule import (
-    REDUCTIONS,
     Loop,
     Place,
     Schedule,
@@ -223,8 +224,8 @@ class LoopCode:
             start = str(whole * self._lanes)
             values = self._body(e, bases, start, rest, self._spread(e, bases))
             for node, i in sums:
-                part = self._masked(e, node, values[node.id], rest)
-                found = self._horizontal(e, node, part)
+                part = self._reduction(node).masked(e, values[node.id], rest)
+                found = self._total(e, node, part)
                 self._take(e)
                 totals[i] = self._joined(node, totals[i], found) if i in totals else found
             self._take(e)
@@ -240,7 +241,7 @@ class LoopCode:
         self._take(e)
         if whole == 1:
             values = self._body(e, bases, "0", e.lanes, spread)
-            totals = {i: self._horizontal(e, node, values[node.id]) for node, i in sums}
+            totals = {i: self._total(e, node, values[node.id]) for node, i in sums}
             self._take(e)
             return totals
         before = self._block
@@ -249,24 +250,25 @@ class LoopCode:
             held = {i: Val(self._name(), node.avals[0].dtype) for node, i in sums}
             values = self._body(e, bases, counter, e.lanes, spread)
             grown = {
-                i: getattr(e, REDUCTIONS[node.op.lower].join)(held[i], values[node.id])  # type: ignore[index]
-                for node, i in sums
+                i: self._reduction(node).joined(e, held[i], values[node.id]) for node, i in sums
             }
             self._take(e)
             for node, i in sums:
                 kind = e.type(register_type(node.avals[0].dtype))
-                start = self._neutral(e, node).text
+                start = self._reduction(node).start(e, node.avals[0].dtype).text
                 phi = f"  {held[i].text} = phi {kind} [{start}, %{before}], "
                 self._lines.insert(place, phi + f"[{grown[i].text}, %{self._block}]")
-        totals = {i: self._horizontal(e, node, grown[i]) for node, i in sums}
+        totals = {i: self._total(e, node, grown[i]) for node, i in sums}
         self._take(e)
         return totals
 
     def _emitter(self, lanes: int) -> Emitter:
-        return Emitter(lanes, self._names, self._declared)
+        return Mathematics(lanes, self._names, self._declared)
 
     def _take(self, e: Emitter) -> None:
         """Put what the emitter has written here."""
+        labels = [line[:-1] for line in e.lines if line.endswith(":")]
+        self._block = labels[-1] if labels else self._block
         self._lines += e.lines
         e.lines.clear()
 
@@ -329,49 +331,23 @@ class LoopCode:
 
     # Reductions
 
-    def _neutral(self, e: Emitter, node: Node) -> Val:
-        dtype = node.avals[0].dtype
-        return e.number(REDUCTIONS[node.op.lower].neutral(dtype), dtype)  # type: ignore[index]
+    def _reduction(self, node: Node) -> Reduction:
+        return REDUCTIONS[node.op.lower]  # type: ignore[index]
+
+    def _total(self, e: Emitter, node: Node, value: Val) -> Val:
+        return self._reduction(node).across(e, value, self._emitter)
 
     def _joined(self, node: Node, x: Val, y: Val) -> Val:
         e = self._emitter(1)
-        joined: Val = getattr(e, REDUCTIONS[node.op.lower].join)(x, y)  # type: ignore[index]
+        joined = self._reduction(node).joined(e, x, y)
         self._take(e)
         return joined
-
-    def _masked(self, e: Emitter, node: Node, value: Val, count: int) -> Val:
-        """The neutral element in the lanes that are not real."""
-        if count == e.lanes:
-            return value
-        kind = e.type(register_type(value.dtype))
-        mask, neutral = real_lanes(e, count), self._neutral(e, node)
-        text = e.new(f"select {mask}, {kind} {value.text}, {kind} {neutral.text}")
-        return Val(text, value.dtype)
-
-    def _horizontal(self, e: Emitter, node: Node, value: Val) -> Val:
-        """All lanes joined, one half with the other until one is left."""
-        kind, lanes, text = register_type(value.dtype), e.lanes, value.text
-        while lanes > 1:
-            vector, half = f"<{lanes} x {kind}>", lanes // 2
-            parts = [self._part(e, vector, text, start, half) for start in (0, half)]
-            narrow = self._emitter(half)
-            join = getattr(narrow, REDUCTIONS[node.op.lower].join)  # type: ignore[index]
-            text = join(*(Val(part, value.dtype) for part in parts)).text
-            e.lines += narrow.lines
-            lanes = half
-        return Val(text, value.dtype)
-
-    def _part(self, e: Emitter, vector: str, text: str, start: int, count: int) -> str:
-        if count == 1:
-            return e.new(f"extractelement {vector} {text}, i32 {start}")
-        order = ", ".join(f"i32 {lane}" for lane in range(start, start + count))
-        return e.new(f"shufflevector {vector} {text}, {vector} poison, <{count} x i32> <{order}>")
 
     def _add_to_memory(self, node: Node, base: str, total: Val) -> None:
         e = self._emitter(1)
         kind, size = memory_type(total.dtype), total.dtype.itemsize
         old = e.from_memory(e.new(f"load {kind}, ptr {base}, align {size}"), total.dtype)
-        new: Val = getattr(e, REDUCTIONS[node.op.lower].join)(old, total)  # type: ignore[index]
+        new = self._reduction(node).joined(e, old, total)
         e.lines.append(f"  store {kind} {e.to_memory(new)}, ptr {base}, align {size}")
         self._take(e)
 
@@ -381,7 +357,7 @@ class LoopCode:
         """Join to what memory holds, lane by lane."""
         access, step = self._accesses[i], self._step(i)
         old = access.load(e, base, index, step, count)
-        new: Val = getattr(e, REDUCTIONS[node.op.lower].join)(old, value)  # type: ignore[index]
+        new = self._reduction(node).joined(e, old, value)
         access.store(e, base, index, step, count, new)
 
     def _fill_neutral(self, bases: Bases) -> None:
@@ -390,7 +366,7 @@ class LoopCode:
                 continue
             dtype = node.avals[0].dtype
             e = self._emitter(1)
-            kind, text = memory_type(dtype), e.to_memory(self._neutral(e, node))
+            kind, text = memory_type(dtype), e.to_memory(self._reduction(node).start(e, dtype))
             self._take(e)
             if node.avals[0].size == 1:
                 self._line(f"store {kind} {text}, ptr {bases[i]}, align {dtype.itemsize}")

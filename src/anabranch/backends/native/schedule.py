@@ -8,11 +8,13 @@ topological order, so the work is linear in the number of nodes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
+from anabranch.backends.native.mathematics import Mathematics
+from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.graph import Graph
@@ -20,17 +22,6 @@ from anabranch.core.node import Literal, Node
 
 Key = tuple[int, int]  # node id and output
 LONGEST = 256  # nodes in one loop body: beyond, registers spill and compile time grows
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """How two elements are joined, by a method of the emitter, and what joins without effect."""
-
-    join: str
-    neutral: Callable[[Any], Any]
-
-
-REDUCTIONS = {"sum": Reduction("add", lambda dtype: 0)}
 
 
 @dataclass
@@ -200,7 +191,7 @@ def _try_reduction(node: Node) -> None:
 def _try_element(node: Node) -> None:
     avals = [edge.aval for edge in node.inputs]
     xs = [Val(f"%x{i}", aval.dtype, aval.weak) for i, aval in enumerate(avals)]
-    element(Emitter(1, itertools.count(), set()), node, xs)
+    element(Mathematics(1, itertools.count(), set()), node, xs)
 
 
 def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
