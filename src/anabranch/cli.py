@@ -124,7 +124,7 @@ def _run(verb: str, words: list[str]) -> int:
         return int(stop.code or 0)
     if extra:
         known = [text for action in made._actions for text in action.option_strings]
-        hint = did_you_mean(extra[0].partition("=")[0], known)
+        hint = did_you_mean(extra[0].partition("=")[0], known, 0.75)
         raise CommandError(f"no option {extra[0]!r}.{hint or _see(verb)}", USAGE)
     options.arguments = arguments
     status = int(COMMANDS[verb].run(options))

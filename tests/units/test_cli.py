@@ -48,6 +48,10 @@ def test_help_lists_every_command(capsys):
             "anabranch table: no option '--xyzzy'. (see anabranch table --help)",
         ),
         (
+            ["grads", "x", "--rows"],
+            "anabranch grads: no option '--rows'. (see anabranch grads --help)",
+        ),
+        (
             ["table", "x", "--edgs"],
             "anabranch table: no option '--edgs'. Did you mean '--edges'?",
         ),

@@ -16,7 +16,7 @@ class CommandError(Exception):
         self.status = status
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """` Did you mean 'table'?`, with a space before it, or nothing."""
-    close = difflib.get_close_matches(word, list(known), 1)
+    close = difflib.get_close_matches(word, list(known), 1, cutoff)
     return f" Did you mean '{close[0]}'?" if close else ""
