@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from argparse import ArgumentParser, HelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -117,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(verb: str, words: list[str]) -> int:
     words, arguments = _split(words) if hasattr(COMMANDS[verb], "GROUP") else (words, [])
+    # A space before it tells an expression that begins with a minus sign from an option.
+    words = [f" {word}" if re.match(r"-[^-qvh]", word) else word for word in words]
     made = parser(verb)
     try:
         options, extra = made.parse_known_intermixed_args(words)

@@ -56,7 +56,6 @@ def add_input(parser: ArgumentParser, names: bool = False) -> None:
 
 def number(least: int, most: int | None = None) -> Any:
     """A whole number within limits, as an option takes it."""
-
     limits = f"from {least}" + (f" to {most}" if most is not None else "")
 
     def read(text: str) -> int:
@@ -126,7 +125,7 @@ def input_of(options: Namespace) -> str:
     """
     if not options.words:
         raise CommandError("which INPUT? A program, a trace, a page or an expression", USAGE)
-    return str(options.words[0])
+    return str(options.words[0]).strip()
 
 
 @contextmanager

@@ -226,6 +226,13 @@ def test_colour_is_a_wish(capsys):
     assert cli.main(["table", *WORKED, "--color", "perhaps"]) == 2
 
 
+@pytest.mark.parametrize("text", ["-x*2", "-x", "-(x*2)", "- x"])
+def test_an_expression_may_begin_with_a_minus_sign(capsys, text):
+    status, shown = said(capsys, "table", text, "x=1", "--columns", "name,value")
+    assert status == 0
+    assert " -" in shown.splitlines()[-1]
+
+
 def test_digits_are_a_wish(capsys):
     assert "0.33333333" in said(capsys, "table", "x/3", "x=1", "--digits", "8")[1]
 
