@@ -75,7 +75,10 @@ def test_a_watched_program_computes_the_same_bits(program, capsys):
     print(w.data.tobytes().hex())
     """
     name = program(text)
-    plain = subprocess.run([sys.executable, name], capture_output=True, text=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(Path(ab.__file__).parents[1])}
+    plain = subprocess.run(
+        [sys.executable, name], capture_output=True, text=True, check=True, env=env
+    )
     assert cli.main(["grads", name]) == 0
     assert capsys.readouterr().err == plain.stdout
 
