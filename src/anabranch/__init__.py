@@ -67,6 +67,7 @@ from anabranch.frontends.transforms import jvp as jvp
 from anabranch.frontends.transforms import value_and_grad as value_and_grad
 from anabranch.frontends.transforms import vjp as vjp
 from anabranch.inspection.looking import inspect as inspect
+from anabranch.inspection.looking import why as why
 from anabranch.inspection.report import Report as Report
 from anabranch.testing.gradients import check_gradients as check_gradients
 

@@ -18,7 +18,7 @@ from anabranch.core.node import Edge, Literal, Node
 def replay(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     """The graph's outputs for these arguments, one for each parameter.
 
-    What it records or appends keeps the lines and scopes of the replayed nodes.
+    What it records or appends keeps the lines, scopes and origins of the replayed nodes.
     """
     env = replayed(graph, arguments)
     return [env[edge.node.id][edge.index] for edge in graph.outputs]
@@ -29,16 +29,17 @@ def replayed(graph: Graph, arguments: Sequence[Any]) -> dict[int, tuple[Any, ...
     env: dict[int, tuple[Any, ...]] = {
         node.id: (value,) for node, value in zip(graph.parameters, arguments, strict=True)
     }
-    before = state.line, state.scope
+    before = _, _, origin = state.line, state.scope, state.origin
     try:
         for node in graph.order(graph.outputs):
             if node.kind == "constant":
                 env[node.id] = (node.attrs["value"],)
             elif node.id not in env:
                 state.line, state.scope = node.raw_source, node.scope
+                state.origin = node.origin or origin
                 env[node.id] = _applied(node, env)
     finally:
-        state.line, state.scope = before
+        state.line, state.scope, state.origin = before
     return env
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -60,6 +61,7 @@ class Builder:
             edges=[e for i in range(len(self.entries)) for e in self._edges(i)],
             order=parts.Order(list(range(len(self.entries))), list(record.backward)),
             title=self._title(root),
+            by=f"anabranch {sys.modules['anabranch'].__version__}",
             outputs=[place[0] for place in record.roots] if len(record.roots) > 1 else None,
             seed=self._summary(record.seed),
             detail=self.detail,

@@ -18,6 +18,7 @@ from anabranch.frontends.manual import CompiledGraph
 from anabranch.frontends.manual import Graph as ManualGraph
 from anabranch.frontends.tensor import Tensor
 from anabranch.inspection.eager import recorded_call, recorded_tensors
+from anabranch.inspection.explanation import Explanation
 from anabranch.inspection.graphs import recorded_graph, recorded_run
 from anabranch.inspection.record import Record
 from anabranch.inspection.report import Report
@@ -64,6 +65,27 @@ def inspect(
         raise ArgumentError("bad-argument", f"detail is {', '.join(DETAILS)}, not {detail!r}")
     options: dict[str, Any] = {"ct": ct, "backward": backward}
     return Report(_recorded(subject, args, kwargs, options), detail)
+
+
+@boundary
+def why(subject: Any, name: str | None = None, *args: Any, **kwargs: Any) -> Explanation:
+    """Why a value has the gradient it has: short for `ab.inspect(subject, *args).why(name)`.
+
+    Args:
+        subject: as for `ab.inspect`.
+        name: what the value is called; without it, the first thing that is wrong.
+        args, kwargs: as for `ab.inspect`.
+
+    Raises:
+        ArgumentError: `[unknown-name]`, `[ambiguous-name]`, and what `ab.inspect` raises.
+
+    Example:
+        >>> import anabranch as ab
+        >>> x = ab.tensor(2.0, requires_grad=True, name="x")
+        >>> ab.why(x * 0.0 + 1.0, "x").cause
+        'multiplied-by-zero'
+    """
+    return inspect(subject, *args, **kwargs).why(name)
 
 
 def _recorded(

@@ -200,6 +200,18 @@ def test_the_graph_of_a_gradient_is_a_scope_that_knows_its_origin():
     assert trace.find("x")[0].grad.v == 12.0
 
 
+def test_a_gradient_that_was_compiled_keeps_its_scope_when_it_is_replayed():
+    slope = ab.compile(ab.grad(lambda x: ab.sin(x) ** 3))
+    trace = ab.inspect(lambda x: slope(x) * 2.0, 0.5).trace
+    assert [scope.kind for scope in trace.scopes] == [None, "backward"]
+
+
+def test_derivatives_of_derivatives_have_a_scope_each():
+    trace = ab.inspect(ab.grad(ab.grad(lambda x: ab.sin(x) ** 3)), 0.5).trace
+    assert [scope.kind for scope in trace.scopes] == [None, "backward", "backward"]
+    assert trace.find("x")[0].grad.v == pytest.approx(-0.1807108101607)
+
+
 def test_a_root_that_is_no_scalar_needs_a_cotangent():
     x = ab.tensor([1.0, 2.0], requires_grad=True)
     y = x * x

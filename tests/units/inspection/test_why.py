@@ -331,6 +331,12 @@ def test_before_backward_nothing_is_called_zero():
 # Names, and loaded traces
 
 
+def test_why_is_short_for_looking_and_asking():
+    report = ab.inspect(story, 2.0, 3.0)
+    assert ab.why(story, "x", 2.0, 3.0).finding == report.why("x").finding
+    assert ab.why(story, None, 2.0, 3.0).kind == "gradient"
+
+
 def test_names_are_looked_up_with_care():
     report = ab.inspect(story, 2.0, 3.0)
     assert report.why("#0").finding == report.why("x").finding
