@@ -2,7 +2,7 @@
 
 Rules that make it safe, which a test checks: one-line imports of names from modules beside;
 exports only of const and function; names at top level unique across modules.  Comments and needless
-spaces are left out, lines and names stay.
+spaces are left out, and names stay: the readable page is the folder `page/`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SCRIPT = re.compile(
     r"(?P<note>//[^\n]*|/\*.*?\*/)"
     r"|(?P<text>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
     r"|(?P<rule>(?<=[(,=:!&|?])\s*/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*)"
-    r"|(?P<mark>`)|(?P<space>\s+)|(?P<other>.)",
+    r"|(?P<mark>`)|(?P<space>\s+)|(?P<word>[\w$]+)|(?P<other>.)",
     re.DOTALL,
 )
 _CLOSING = re.compile(r";\n?\}")
@@ -62,8 +62,8 @@ def squeezed(script: str) -> str:
 
     Example:
         >>> from anabranch.inspection.linker import squeezed
-        >>> squeezed('const a = [1, 2];  // two\\nif (a) { f(`${a} b`, "c  d"); }')
-        'const a=[1,2];\\nif(a){f(`${a} b`,"c  d")}'
+        >>> squeezed('const a = [1, 2];  // two\\nif (a) { f(`${a + 1} b`, "c  d"); }')
+        'let a=[1,2];if(a){f(`${a+1} b`,"c  d")}'
     """
     out: list[str] = []
     at = 0
@@ -74,15 +74,35 @@ def squeezed(script: str) -> str:
         at = found.end()
         if kind == "mark":
             end = _template(script, at)
-            text, at = script[at - 1 : end], end
+            text, at = _filled(script[at - 1 : end]), end
         elif kind == "note":
             continue
         elif kind == "space":
             text = "\n" if "\n" in text else " "
         elif kind == "rule":
             text = text.lstrip()
+        elif text == "const":
+            text = "let"
         out.append(text)
     return _joined(out)
+
+
+def _filled(template: str) -> str:
+    """A template literal whose expressions are squeezed too."""
+    out, at = [], 0
+    while (start := template.find("${", at)) >= 0:
+        if template[start - 1] == "\\":
+            out.append(template[at : start + 2])
+            at = start + 2
+            continue
+        end, depth = start + 2, 1
+        while depth:
+            c = template[end]
+            depth += (c == "{") - (c == "}")
+            end = _template(template, end + 1) if c == "`" else end + 1
+        out.append(template[at : start + 2] + squeezed(template[start + 2 : end - 1]) + "}")
+        at = end
+    return "".join([*out, template[at:]])
 
 
 def _joined(parts: list[str]) -> str:
@@ -95,7 +115,8 @@ def _joined(parts: list[str]) -> str:
             if last in ("\n", ""):
                 continue
             if part == "\n":
-                out.append("\n")
+                if last not in ";{,(" and after not in "})":
+                    out.append("\n")
             elif _needed(last, after):
                 out.append(" ")
         else:
@@ -142,6 +163,6 @@ def styled(sheets: Iterable[str]) -> str:
     text = "\n".join(source(name) for name in sheets)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"[ \t]+", " ", text)
-    text = re.sub(r" ?([{};,]) ?", r"\1", text)
+    text = re.sub(r"\s*([{};,>~]|(?<=\S) \+ (?=\S))\s*", lambda m: m[1].strip(), text)
     text = re.sub(r"(?<=[\w-]): (?=[^{}]*[;}])", ":", text)
     return re.sub(r";\}", "}", text).strip()

@@ -18,14 +18,8 @@ TOKENS: dict[str, tuple[str, str]] = {
     "ok": ("#1b7742", "#6fd59d"),
     "bad": ("#a3195b", "#ff7fb5"),  # always with a hatch and a word
 }
-SANS = (
-    'Inter, ui-sans-serif, system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", '
-    '"Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif'
-)
-MONO = (
-    'ui-monospace, "JetBrains Mono", "SF Mono", "Cascadia Code", Menlo, Consolas, '
-    '"DejaVu Sans Mono", monospace'
-)
+SANS = 'Inter, system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif'
+MONO = 'ui-monospace, "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
 
 
 def css() -> str:

@@ -1,7 +1,9 @@
-import { el, fill, byId } from "./dom.js";
-import { indexOf, framesOf, stateAt, overwritten, canOverwrite, text, clean, isScalar, isLeaf, typeOf, formula, said } from "./story.js";
+import { el, fill, set, byId } from "./dom.js";
+import { ceil, max, min } from "./math.js";
+import { indexOf, framesOf, stateAt, overwritten, canOverwrite, text, clean, isScalar, isLeaf, typeOf, formula, said, many, scopeName } from "./story.js";
+import { isNode } from "./layout.js";
 import { scene, thumbs } from "./scene.js";
-import { panel, about, source } from "./panel.js";
+import { panel, about, source, b } from "./panel.js";
 
 const FILM = 40, ICONS = { first: "M3 3v10M13 3L5 8l8 5z", prev: "M12 3L4 8l8 5z", next: "M4 3l8 5l-8 5z", play: "M5 2.5l8.5 5.5L5 13.5z", pause: "M4.5 3h2.2v10H4.5zM9.3 3h2.2v10H9.3z" };
 const page = document.documentElement, icon = (id, name = id) => fill(byId(id), el("svg", { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, el("path", { d: ICONS[name] })));
@@ -16,31 +18,30 @@ export async function start(views) {
 }
 
 function run(t, { tools, ...makers }) {
-  const ask = new URLSearchParams(location.hash.slice(1)), base = indexOf(t), found = t.findings ?? [], scopes = t.scopes ?? [], fold = scopes.length > 1 && t.nodes.length > 60;
-  const S = { open: new Set(ask.has("open") ? ask.get("open").split(",").map(Number) : fold ? [] : scopes.map((s) => s.id)), each: ask.get("each") === "1", assign: false, dir: ask.get("dir"), finding: null, k: 0, timer: 0 };
+  const ask = Object.fromEntries(new URLSearchParams(location.hash.slice(1))), base = indexOf(t), scopes = t.scopes ?? [], fold = scopes.length > 1 && t.nodes.length > 60;
+  const S = { open: new Set(ask.open ? ask.open.split(",").map(Number) : fold ? [] : scopes.map((s) => s.id)), each: ask.each === "1", assign: false, dir: ask.dir, finding: null, k: 0, timer: 0 };
   let ix = base, frames = framesOf(ix, S.open), film, st;
   ix.last = stateAt(ix, frames, frames.length - 1);
   const first = t.nodes.find((n) => n.requires_grad && isLeaf(n))?.id ?? t.order.forward[0];
-  S.node = t.nodes[ask.get("node")]?.id ?? (ix.label.includes(ask.get("node")) ? ix.label.indexOf(ask.get("node")) : first);
-  if (ask.has("theme")) page.dataset.theme = ask.get("theme");
+  S.node = t.nodes[ask.node]?.id ?? ix.label.indexOf(ask.node);
+  if (S.node < 0) S.node = first;
+  if (ask.theme) page.dataset.theme = ask.theme;
   byId("title").textContent = clean(t.title ?? "graph");
   fill(byId("at"), t.nodes.filter((n) => n.op === "input" && isScalar(n.value) && n.id !== t.root).slice(0, 4).map((n) => [el("bdi", ix.label[n.id]), ` = ${text(n.value.v)}   `]));
 
   const side = byId("panel"), follow = (n) => { S.node = n; S.finding = null; show(); }, turnTo = (v) => { stop(); S.view = v; show(); };
-  const inShort = (n) => { const node = t.nodes[n]; return { [isLeaf(node) ? "kind" : "op"]: isLeaf(node) ? node.op : formula(ix, n), value: el("b.v", said(node.value)), gradient: el("b.g", node.grad ? said(node.grad) : ix.backward ? "∅ none" : "·") }; };
-  const aside = (n) => fill(side, el("div.step", `node ${n} of ${t.nodes.length.toLocaleString("en")}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), el("table.sums", Object.entries(inShort(n)).map(([k, v]) => el("tr", el("th", { scope: "row" }, k), el("td.to", v)))), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
+  const brief = ({ op, value, grad }, n) => [["op", isLeaf({ op }) ? op : formula(ix, n)], ["value", b(said(value), "v")], ["gradient", b(grad || !ix.backward ? said(grad) : "∅ none", "g")]];
+  const aside = (n) => fill(side, el("div.step", `node ${n} of ${many(t.nodes.length)}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), el("table.sums", brief(t.nodes[n], n).map(([k, v]) => el("tr", el("th", { scope: "row" }, k), el("td.to", v)))), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
   const ctx = { ix, follow, aside, tools, panel: (...kids) => fill(side, kids), ask: (f) => { S.finding = f; S.node = f.about ?? f.node ?? S.node; turnTo("why"); } };
-  const view = scene(byId("stage"), t.layout, { pick: follow, toggle }), others = {};
+  const view = scene(byId("stage"), t.layout, { pick: follow, toggle }), others = { table: { show: aside } };
   for (const [name, make] of Object.entries(makers)) {
-    const host = el("section", { id: name, "aria-label": name, hidden: true });
+    const host = byId(name) ?? el("section", { id: name, "aria-label": name, hidden: true });
     side.before(host);
     others[name] = make(host, ctx);
   }
-  const names = ["story", ...Object.keys(others)], tabs = names.map((v) => el("button", { onclick: () => turnTo(v), title: v[0].toUpperCase(), "aria-pressed": "false" }, v[0].toUpperCase() + v.slice(1)));
+  const names = ["story", ...Object.keys(others)], tabs = names.map((v) => el("button", { onclick: () => turnTo(v), title: v[0].toUpperCase() }, v[0].toUpperCase() + v.slice(1)));
   fill(byId("views"), tabs);
-  S.view = names.includes(ask.get("view")) ? ask.get("view") : "story";
-  const worst = found.find((f) => f.kind.startsWith("first-"));
-  if (makers.why && worst && !ask.has("view") && !ask.has("frame")) Object.assign(S, { view: "why", finding: worst, node: worst.about ?? worst.node });
+  S.view = names.includes(ask.view) ? ask.view : "story";
 
   /** Opens or closes a group; the frame stays at what it was about. */
   function toggle(s) {
@@ -56,12 +57,12 @@ function run(t, { tools, ...makers }) {
   function build() {
     ix = S.assign ? { ...indexOf(overwritten(t)), assign: true } : base;
     frames = framesOf(ix, S.open, S.each);
-    S.k = Math.min(S.k, frames.length - 1);
+    S.k = min(S.k, frames.length - 1);
     view.arrange(ix, S.open, S.dir);
-    const every = Math.ceil(frames.length / FILM), draw = thumbs(ix, t.layout, S.open);
+    const every = ceil(frames.length / FILM), draw = thumbs(ix, t.layout, S.open);
     film = frames.map((f, i) => {
       if (i % every && i !== frames.length - 1) return null;
-      const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : typeof f.item === "string" ? clean(scopes[+f.item.slice(1)].name) : ix.name[f.item];
+      const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : isNode(f.item) ? ix.name[f.item] : scopeName(ix, f.item);
       return el("li", el("button.frame", { onclick: () => go(i), "aria-label": `Frame ${i + 1} of ${frames.length}: ${f.kind} ${name}` }, draw(stateAt(ix, frames, i)), el("span", name)));
     });
     fill(byId("film"), Object.entries({ Forward: ["forward"], Backward: ["seed", "backward"], Result: ["end", "note"] }).map(([name, kinds]) => { const mine = film.filter((li, i) => li && kinds.includes(frames[i].kind)); return mine.length > 0 && el(`section.act.${name}`, { style: `--n:${mine.length}` }, el("h3", name), el("ol", mine)); }));
@@ -70,7 +71,7 @@ function run(t, { tools, ...makers }) {
   }
   function show(moved) {
     document.body.dataset.view = S.view;
-    names.forEach((v, i) => { tabs[i].setAttribute("aria-pressed", String(v === S.view)); byId(v).hidden = v !== S.view; });
+    names.forEach((v, i) => { set(tabs[i], { "aria-pressed": String(v === S.view) }); byId(v).hidden = v !== S.view; });
     if (S.view === "story") story(moved);
     else others[S.view].show(S.node, S.finding);
     if (location.protocol === "about:") return;
@@ -87,31 +88,28 @@ function run(t, { tools, ...makers }) {
     film.forEach((li, i) => {
       if (!li) return;
       li.className = i === at ? "at" : i < at ? "past" : "";
-      li.firstChild.tabIndex = i === at ? 0 : -1;
-      li.firstChild.setAttribute("aria-current", i === at ? "step" : "false");
+      set(li.firstChild, { tabindex: i === at ? 0 : -1, "aria-current": i === at ? "step" : "false" });
     });
-    const reel = byId("film"), { offsetLeft: x, offsetWidth: w } = film[at];
-    if (x < reel.scrollLeft || x + w > reel.scrollLeft + reel.clientWidth) reel.scrollLeft = x - reel.clientWidth / 2;
+    film[at].scrollIntoView({ block: "nearest", inline: "nearest" });
     byId("first").disabled = byId("prev").disabled = S.k === 0;
     byId("next").disabled = S.k === frames.length - 1;
     byId("scrub").value = S.k;
   }
-  function go(i, playing) { if (!playing) stop(); S.k = Math.max(0, Math.min(frames.length - 1, i)); show(true); }
-  function stop() { clearInterval(S.timer); S.timer = 0; icon("play"); byId("play").setAttribute("aria-label", "Play (Space)"); }
+  function go(i, playing) { if (!playing) stop(); S.k = max(0, min(frames.length - 1, i)); show(true); }
+  function stop() { clearInterval(S.timer); S.timer = 0; icon("play"); set(byId("play"), { "aria-label": "Play (Space)" }); }
   function play() {
     if (S.timer) return stop();
     if (S.k === frames.length - 1) go(0);
-    icon("play", "pause"); byId("play").setAttribute("aria-label", "Pause (Space)");
+    icon("play", "pause"); set(byId("play"), { "aria-label": "Pause (Space)" });
     S.timer = setInterval(() => (S.k === frames.length - 1 ? stop() : go(S.k + 1, true)), 1700);
   }
   function turn() { page.dataset.theme = (page.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark" ? "light" : "dark"; show(); }
-  const nextFinding = (by) => { const k = found.indexOf(S.finding); if (found.length && makers.why) ctx.ask(found[(k < 0 && by < 0 ? found.length - 1 : k + by + found.length) % found.length]); };
   /** ↑ ↓: in the table a row; on the stage the node before or after, by order. */
   function step(by) {
     if (others[S.view]?.move) return others[S.view].move(by);
     if (S.view !== "story" || !byId("stage").contains(document.activeElement)) return false;
     const order = t.order.forward.filter(view.has);
-    S.node = order[Math.max(0, Math.min(order.length - 1, order.indexOf(S.node) + by))] ?? S.node;
+    S.node = order[max(0, min(order.length - 1, order.indexOf(S.node) + by))] ?? S.node;
     show();
     view.focus(S.node);
   }
@@ -122,17 +120,18 @@ function run(t, { tools, ...makers }) {
   addEventListener("keydown", (e) => {
     const typing = e.target.matches("input, summary") && e.key !== "Escape", key = e.key.length === 1 ? e.key.toLowerCase() : e.key, at = { s: "story", t: "table", g: "gradients", w: "why" }[key];
     if (e.ctrlKey || e.metaKey || e.altKey || byId("help").open || typing) return;
-    const act = { ArrowDown: () => step(1), ArrowUp: () => step(-1), "[": () => nextFinding(-1), "]": () => nextFinding(1), d: turn, "?": () => byId("help").showModal(), "/": others.table?.search && (() => { turnTo("table"); others.table.search(); }), Escape: () => { e.target.blur(); follow(first); },
+    const act = { ArrowDown: () => step(1), ArrowUp: () => step(-1), "[": () => others.why?.next(-1), "]": () => others.why?.next(1), d: turn, "?": () => byId("help").showModal(), "/": others.table.search && (() => { turnTo("table"); others.table.search(); }), Escape: () => { e.target.blur(); follow(first); },
       ...(S.view === "story" && { ArrowRight: () => go(S.k + 1), ArrowLeft: () => go(S.k - 1), Home: () => go(0), End: () => go(frames.length - 1), " ": !e.target.matches("button") && play, "+": () => view.zoom(1.2), "-": () => view.zoom(1 / 1.2), 1: view.whole, f: () => view.zoom() }),
     }[key] || (names.includes(at) && (() => { S.finding = null; turnTo(at); }));
     if (!act) { if (S.timer) stop(); } else if (act() !== false) e.preventDefault();
   });
   let wait = 0;
   addEventListener("resize", () => { clearTimeout(wait); wait = setTimeout(() => { view.arrange(ix, S.open, S.dir); show(); }, 80); });
-  addEventListener("beforeprint", () => { others.table?.show(S.node); byId("table")?.removeAttribute("hidden"); });
+  addEventListener("beforeprint", () => { others.table.show(S.node); byId("table").hidden = false; });
   addEventListener("afterprint", () => show());
   build();
-  S.k = Math.max(0, Math.min(frames.length - 1, Number(ask.get("frame")) || 0));
+  S.k = max(0, min(frames.length - 1, Number(ask.frame) || 0));
   show();
   if (S.view === "story" && S.k) view.reveal(frames[S.k].item, true);
+  if (!ask.view && !ask.frame) others.why?.open();
 }

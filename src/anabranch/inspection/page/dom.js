@@ -5,14 +5,15 @@ export function el(what, attrs, ...kids) {
   const [tag, ...classes] = what.split("."), n = SVG_TAGS.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   if (attrs?.constructor !== Object) { kids.unshift(attrs); attrs = {}; }
   if (classes.length) n.setAttribute("class", classes.join(" "));
-  for (const [k, v] of Object.entries(attrs)) {
-    if (k.startsWith("on")) n.addEventListener(k.slice(2), v);
-    else if (v !== false && v != null) n.setAttribute(k, v === true ? "" : v);
-  }
   n.append(...kept(kids));
+  return set(n, attrs);
+}
+/** Attributes, and handlers whose names begin with "on". */
+export function set(n, attrs) {
+  for (const [k, v] of Object.entries(attrs)) if (k.startsWith("on")) n.addEventListener(k.slice(2), v); else if (v !== false && v != null) n.setAttribute(k, v === true ? "" : v);
   return n;
 }
 /** Children without the empty ones. */
-export const kept = (kids) => kids.flat(3).filter((c) => c != null && c !== false && c !== "");
-export const fill = (host, ...kids) => host.replaceChildren(...kept(kids));
+const kept = (kids) => kids.flat(3).filter((c) => c != null && c !== false && c !== "");
+export function fill(host, ...kids) { host.replaceChildren(...kept(kids)); return host; }
 export const byId = (id) => document.getElementById(id);

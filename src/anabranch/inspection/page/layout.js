@@ -1,17 +1,17 @@
 // Coordinates from rows, in integers: the twin of coords.py and routes.py, with equal numbers.
 // The rows (layers and their order) come with the page; nothing here ever reorders.
+import { abs, floor, max, min, put, tally } from "./math.js";
 
 export const NODE_W = 168, NODE_H = 92, TENSOR_H = 108, BOX_W = 176, BOX_H = 54, PORT = 14, LANE = 30;
 export const PAD = 24, TITLE = 34;
 const SIDE = 30, APART = 40, PULL = 4, CHIP_W = 108, CHIP_H = 29;
 const RIGHT = { along: 132, bare: 64, across: 72, lane: 36, bow: 16 }, DOWN = { along: 80, bare: 56, across: 44, lane: 46, bow: 56 };
-const isNode = (it) => typeof it === "number", isBox = (it) => !isNode(it) && it[0] === "s";
-const put = (map, key, value) => (map.has(key) ? map.get(key).push(value) : map.set(key, [value]));
+export const isNode = (it) => typeof it === "number", isBox = (it) => !isNode(it) && it[0] === "s";
 
 /** Boxes [x, y, w, h] by item, and lines with their paths and the places of chips. open: a Set of scopes, or null for all. */
 export function place(t, layout, open, down = false) {
   const parent = new Map(t.scopes?.map((s) => [s.id, s.parent ?? 0])), shown = new Set(), rooms = new Map();
-  for (const s of Object.keys(layout).map(Number).sort((a, b) => a - b)) if (s === 0 || (shown.has(parent.get(s) ?? 0) && (!open || open.has(s)))) shown.add(s);
+  for (const s of Object.keys(layout).map(Number)) if (s === 0 || (shown.has(parent.get(s) ?? 0) && (!open || open.has(s)))) shown.add(s);
   for (const s of [...shown].reverse()) rooms.set(s, room(t, layout[s], rooms, down));
   const boxes = new Map(), lines = [], corner = new Map([[0, [0, 0]]]);
   for (const s of shown) {
@@ -26,8 +26,8 @@ export function place(t, layout, open, down = false) {
     });
     lines.push(...draw(t, s, r, at));
   }
-  const root = rooms.get(0);
-  return { boxes, lines, w: root ? (down ? root.breadth : root.length) : 0, h: root ? (down ? root.length : root.breadth) : 0 };
+  const { length, breadth: wide } = rooms.get(0);
+  return { boxes, lines, w: down ? wide : length, h: down ? length : wide };
 }
 
 function room(t, made, rooms, down) {
@@ -36,7 +36,7 @@ function room(t, made, rooms, down) {
   r.size = items.map((it, i) => {
     const child = isBox(it) && rooms.get(+it.slice(1));
     let w = NODE_W, h = isNode(it) && t.nodes[it].shape.length ? TENSOR_H : NODE_H;
-    if (isBox(it)) [w, h] = child ? [Math.max(down ? child.breadth : child.length, BOX_W) + 2 * PAD, (down ? child.length : child.breadth) + 2 * PAD + TITLE] : [BOX_W, BOX_H];
+    if (isBox(it)) [w, h] = child ? [max(down ? child.breadth : child.length, BOX_W) + 2 * PAD, (down ? child.length : child.breadth) + 2 * PAD + TITLE] : [BOX_W, BOX_H];
     else if (!isNode(it)) w = h = PORT;
     const size = down ? [h, w] : [w, h];
     const lead = child && (down ? PAD + TITLE : (size[0] - child.length) >> 1), middle = child && (down ? child.breadth >> 1 : (size[1] >> 1) - PAD - TITLE);
@@ -49,7 +49,7 @@ function room(t, made, rooms, down) {
   rows.forEach((row, k) => {
     if (k) here += row.some((i) => told.has(i)) ? r.gaps.along : r.gaps.bare;
     r.start.push(here);
-    r.end.push((here += Math.max(0, ...row.map((i) => (i < items.length ? r.size[i][0] : 0)))));
+    r.end.push((here += max(0, ...row.map((i) => (i < items.length ? r.size[i][0] : 0)))));
   });
   r.length = here;
   return r;
@@ -86,11 +86,11 @@ function across(t, r) {
       pools.push(pool);
     });
     let j = 0;
-    for (const [sum, weight, many] of pools) for (let x = 0; x < many; x++, j++) if (!last || (row[j] < n && !firm(row[j]))) c[row[j]] = Math.floor(sum / weight) + offs[k][j];
+    for (const [sum, weight, many] of pools) for (let x = 0; x < many; x++, j++) if (!last || (row[j] < n && !firm(row[j]))) c[row[j]] = floor(sum / weight) + offs[k][j];
   }
   let low = Infinity, high = -Infinity;
-  c.forEach((v, i) => { low = Math.min(low, v - (breadth(r, i) >> 1)); });
-  c.forEach((v, i) => { c[i] = v - low; high = Math.max(high, c[i] + (breadth(r, i) >> 1)); });
+  c.forEach((v, i) => { low = min(low, v - (breadth(r, i) >> 1)); });
+  c.forEach((v, i) => { c[i] = v - low; high = max(high, c[i] + (breadth(r, i) >> 1)); });
   r.breadth = c.length ? high : 0;
 }
 
@@ -107,17 +107,15 @@ function endsOf(t, r) {
     for (const [item, ks] of mine) {
       const other = (k) => r.centre[r.chains[k].at(end ? -2 : 1)];
       ks.sort((a, b) => other(a) - other(b) || a - b);
-      const step = Math.min(APART, Math.floor((r.size[item][1] - SIDE) / Math.max(1, ks.length - 1)));
-      ks.forEach((k, n) => { ends[k][end] = Math.floor(((2 * n - ks.length + 1) * step) / 2); });
+      const step = min(APART, floor((r.size[item][1] - SIDE) / max(1, ks.length - 1)));
+      ks.forEach((k, n) => { ends[k][end] = floor(((2 * n - ks.length + 1) * step) / 2); });
     }
   }
   return ends;
 }
 
 function draw(t, scope, r, at) {
-  const ends = endsOf(t, r), twins = new Map(), taken = new Map();
-  const pair = (chain) => `${chain[0]} ${chain.at(-1)}`;
-  for (const chain of r.chains) twins.set(pair(chain), (twins.get(pair(chain)) ?? 0) + 1);
+  const pair = (chain) => `${chain[0]} ${chain.at(-1)}`, ends = endsOf(t, r), twins = tally(r.chains.map(pair)), taken = new Map();
   return r.chains.map((chain, k) => {
     const a = r.items[chain[0]], b = r.items[chain.at(-1)], bent = twins.get(pair(chain)) > 1 && chain.length === 2;
     const { d, spots } = route(t, r, k, ends[k], at, bent ? Math.sign(ends[k][1]) * r.gaps.bow : 0);
@@ -143,20 +141,20 @@ function route(t, r, k, ends, at, bow) {
     if (stop !== there) d += `L${xy(point(stop, to))}`;
     here = stop; c = to;
   }
-  const far = (i) => Math.abs(2 * chain.indexOf(i) - chain.length), lanes = chain.slice(1, -1).sort((p, q) => far(p) - far(q)).map((i) => [-1 - r.row[i], point((r.start[r.row[i]] + r.end[r.row[i]]) >> 1, r.centre[i])]);
+  const far = (i) => abs(2 * chain.indexOf(i) - chain.length), lanes = chain.slice(1, -1).sort((p, q) => far(p) - far(q)).map((i) => [-1 - r.row[i], point((r.start[r.row[i]] + r.end[r.row[i]]) >> 1, r.centre[i])]);
   return { d, spots: lanes.length ? lanes : on(curve).map((p) => [r.row[a], p]) };
 }
 
 /** Where on a curve a chip may stand, in eighths, the best first. */
 const on = (curve) => [4, 3, 5, 2, 6].map((n) => {
   const e = 8 - n, weights = [e ** 3, 3 * e * e * n, 3 * e * n * n, n ** 3];
-  return [0, 1].map((axis) => Math.floor(weights.reduce((s, w, i) => s + w * curve[i][axis], 0) / 512));
+  return [0, 1].map((axis) => floor(weights.reduce((s, w, i) => s + w * curve[i][axis], 0) / 512));
 });
 /** The first place that no earlier chip of the same gap or row needs. */
 function spot(spots, taken) {
   for (const [where, [x, y]] of spots) {
     const near = taken.get(where)?.slice(-24) ?? [];
-    if (near.every(([tx, ty]) => Math.abs(x - tx) >= CHIP_W || Math.abs(y - ty) >= CHIP_H)) { put(taken, where, [x, y]); return [x, y]; }
+    if (near.every(([tx, ty]) => abs(x - tx) >= CHIP_W || abs(y - ty) >= CHIP_H)) { put(taken, where, [x, y]); return [x, y]; }
   }
   return null;
 }

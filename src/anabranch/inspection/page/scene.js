@@ -1,28 +1,29 @@
-import { el, fill } from "./dom.js";
-import { text, short, fit, columns, facts, size, isScalar, isLeaf, gradAt, typeOf, formula, rule, sent, clean, itemOf, isWrong } from "./story.js";
-import { place, NODE_W, PAD } from "./layout.js";
+import { el, fill, set } from "./dom.js";
+import { abs, ceil, finite, floor, max, min, sqrt, put } from "./math.js";
+import { text, short, fit, columns, facts, size, isScalar, isLeaf, gradAt, typeOf, formula, rule, sent, clean, itemOf, isWrong, many, scopeName } from "./story.js";
+import { place, isNode, isBox, NODE_W, PAD } from "./layout.js";
 
 const GLYPH = { multiply: "×", add: "+", subtract: "−", divide: "÷", matmul: "·" };
 const SPLIT = 84, EDGE = 24, HEADROOM = 42, LEAST = 0.85, MOST = 1.5, CROWD = 300, calm = matchMedia("(prefers-reduced-motion: reduce)");
 const T = (x, y, cls, s) => el("text", { x, y, class: cls }, s);
-const R = (x, y, width, height, cls, rx = 0, more) => el("rect", { x, y, width: Math.max(0, width), height, class: cls, rx, ...more });
+const R = (x, y, width, height, cls, rx = 0, more) => el("rect", { x, y, width: max(0, width), height, class: cls, rx, ...more });
 
 /** 60 × 24: a histogram, or a heat map, and below it the shares of broken, zero, negative, positive elements. */
 export function strip(f, x, y, c, w = 60, h = 24) {
-  const out = [], cut = (k, n, room) => Math.floor((room * k) / n);
+  const out = [], cut = (k, n, room) => floor((room * k) / n);
   if (f.grid.length && !f.bins.length) {
-    const rows = Math.max(1, Math.floor(f.grid.length / Math.max(1, f.cols))), top = f.grid.reduce((m, v) => (Number.isFinite(v) ? Math.max(m, Math.abs(v)) : m), 0);
+    const rows = max(1, floor(f.grid.length / max(1, f.cols))), top = f.grid.reduce((m, v) => (finite(v) ? max(m, abs(v)) : m), 0);
     const tones = new Map();
     f.grid.forEach((v, k) => {
-      const r = Math.floor(k / f.cols), q = k % f.cols, a = cut(q, f.cols, w), b = cut(r, rows, h), wide = cut(q + 1, f.cols, w) - a, tone = Number.isFinite(v) ? `f-${v < 0 ? "mute" : c} o${top ? Math.floor((9 * Math.abs(v)) / top) : 0}` : "f-bad";
+      const r = floor(k / f.cols), q = k % f.cols, a = cut(q, f.cols, w), b = cut(r, rows, h), wide = cut(q + 1, f.cols, w) - a, tone = finite(v) ? `f-${v < 0 ? "mute" : c} o${top ? floor((9 * abs(v)) / top) : 0}` : "f-bad";
       tones.set(tone, (tones.get(tone) ?? "") + `M${x + a} ${y + b}h${wide}v${cut(r + 1, rows, h) - b}h${-wide}z`);
     });
     for (const [tone, d] of tones) out.push(el("path", { d, class: tone, opacity: tone.includes(" o") ? (1 + +tone.at(-1)) / 10 : 1 }));
   } else if (f.bins.length) {
-    const top = Math.max(...f.bins), n = f.bins.length;
+    const top = max(...f.bins), n = f.bins.length;
     f.bins.forEach((many, k) => {
-      const a = cut(k, n, w), tall = many ? Math.max(1, Math.floor((h * many) / top)) : 0;
-      if (tall) out.push(R(x + a, y + h - tall, Math.max(1, cut(k + 1, n, w) - a - 1), tall, f.low + ((f.high - f.low) * (2 * k + 1)) / (2 * n) < 0 ? "f-mute" : "f-" + c));
+      const a = cut(k, n, w), tall = many ? max(1, floor((h * many) / top)) : 0;
+      if (tall) out.push(R(x + a, y + h - tall, max(1, cut(k + 1, n, w) - a - 1), tall, f.low + ((f.high - f.low) * (2 * k + 1)) / (2 * n) < 0 ? "f-mute" : "f-" + c));
     });
     out.push(el("path", { d: `M${x} ${y + h}h${w}`, class: "rule" }));
   } else out.push(T(x, y + 14, "t13 " + c, f.n ? `‖${short(f.norm, 6)}‖` : "empty"));
@@ -30,7 +31,7 @@ export function strip(f, x, y, c, w = 60, h = 24) {
   let here = 0;
   for (const [many, cls] of [[f.broken, "bad"], [f.zero, ""], [f.negative, "mute"], [f.n - f.broken - f.zero - f.negative, c]]) {
     const a = cut(here, f.n, w);
-    if (many && cls) out.push(R(x + a, y + h + 6, Math.ceil((w * (here + many)) / f.n) - a, 5, `f-${cls} share`));
+    if (many && cls) out.push(R(x + a, y + h + 6, ceil((w * (here + many)) / f.n) - a, 5, `f-${cls} share`));
     here += many;
   }
   return out;
@@ -43,16 +44,16 @@ function card(ix, st, n) {
   const value = known && node.value ? facts(node.value, node.shape) : null, first = known && ix.first.get(n), gx = SPLIT + 12;
   const out = [R(-5, -5, NODE_W + 10, h + 10, "ring", 18), R(0, 0, NODE_W, h, "card", 13)];
   if (first) out.push(R(2, 2, NODE_W - 4, h - 4, "hatched", 11), R(10, -18, 9 * first.length + 16, 22, "tag-bad", 11), T(18, -3, "t13 num bad", first));
-  const cy = tensor ? 22 : 21, arms = ix.awaited[n], got = arms.filter((i) => st.arrived.has(i)).length, many = arms.length > 4 ? `${got}/${arms.length}` : "";
+  const cy = tensor ? 22 : 21, arms = ix.awaited[n], got = arms.filter((i) => st.arrived.has(i)).length, ratio = arms.length > 4 ? `${got}/${arms.length}` : "";
   out.push(el("circle", { cx: 24, cy, r: 12, class: "badge" }));
   if (node.op === "input") out.push(el("circle", { cx: 24, cy, r: 4, class: "glyph" }));
   else if (node.op === "parameter") out.push(el("path", { d: `M24 ${cy - 6}l6 6l-6 6l-6 -6z`, class: "glyph" }));
   else if (node.op === "constant") out.push(R(20, cy - 4, 8, 8, "glyph"));
   else out.push(T(24, cy + 5, "glyph mid t16", GLYPH[node.op] ?? "ƒ"));
-  if (many) out.push(T(154, 26, "t13 num g end", many));
+  if (ratio) out.push(T(154, 26, "t13 num g end", ratio));
   else arms.forEach((_, k) => out.push(el("circle", { cx: 150 - (arms.length - 1 - k) * 14, cy: 21, r: 4.5, class: k < got ? "pip full" : "pip" })));
-  const room = NODE_W - 58 - (many ? many.length * 8 + 8 : arms.length * 14), name = ix.name[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, Math.floor(room / em)), y = tensor ? 20 : 26;
-  const left = Math.floor((room - columns(shown) * em - 7) / 8), what = isLeaf(node) ? node.op : "= " + formula(ix, n, (m) => ix.name[m]);
+  const room = NODE_W - 58 - (ratio ? ratio.length * 8 + 8 : arms.length * 14), name = ix.name[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, floor(room / em)), y = tensor ? 20 : 26;
+  const left = floor((room - columns(shown) * em - 7) / 8), what = isLeaf(node) ? node.op : "= " + formula(ix, n, (m) => ix.name[m]);
   out.push(T(44, y, `name ${em === 10 ? "t16" : "t13"}`, shown));
   if (columns(what) <= left || (!isLeaf(node) && left >= 5)) out.push(T(51 + columns(shown) * em, y, "t13 mute", fit(what, left)));
   if (tensor) out.push(T(44, 37, "t13 mute", fit(typeOf(node), 14)));
@@ -90,14 +91,14 @@ function chip(ix, st, line) {
       a = `${text(up.v)} × ${text(e.local.v)} = `;
       if ((a + b).length > 15) { a = `${text(up.v, 3)} × ${text(e.local.v, 3)}`; b = `= ${sent(e, 3)}`; }
     } else { a = rule(e, 12) + " "; b = "→ " + b; }
-    const long = (a + b).length > 15, w = (long ? Math.max(a.length, b.length) : (a + b).length) * CH + 22, h = long ? 42 : 26;
+    const long = (a + b).length > 15, w = (long ? max(a.length, b.length) : (a + b).length) * CH + 22, h = long ? 42 : 26;
     parts = [R(-w / 2, -h / 2, w, h, "chip-box", 13), long ? [T(0, -4, "chip mid", a.trim()), T(0, 14, "chip mid g", b)] : el("text", { y: 5, class: "chip mid" }, a, el("tspan.g", b))];
   } else if (done) {
     for (const digits of [3, 2]) if ((a + b).length > 11 && "v" in e.local) { a = rule(e, 9, digits); b = sent(e, digits); }
     const w = (a + b).length * CH + 36, r = b.length * CH + 18;
     parts = a === "∂" ? [R(-r / 2, -13, r, 26, "chip-box tint", 13), T(0, 5, "chip mid g", b)] : [R(-w / 2, -13, w, 26, "chip-box", 13), R(w / 2 - r, -12, r - 1, 24, "chip-part", 12), T(-r / 2 + 2, 5, "chip mid", a), T(w / 2 - r / 2, 5, "chip mid g", b)];
   } else {
-    const w = Math.max(30, a.length * CH + 20);
+    const w = max(30, a.length * CH + 20);
     parts = [R(-w / 2, -13, w, 26, "chip-box", 13), T(0, 5, "chip mid", a)];
   }
   return el(now ? "g.chips.now.back" : lead ? "g.chips.now" : "g.chips", { transform: `translate(${line.chip})` }, parts, e.local.text && el("title", clean(e.local.text)));
@@ -107,20 +108,20 @@ function chip(ix, st, line) {
 export function scene(host, layout, { pick, toggle }) {
   let ix, st, picked, pos, down, opened, fitted, scale, free = 1, stamp = 0, all, live = new Map();
   const [back, rooms, lines, cards, chips, top] = [..."123456"].map(() => el("g")), wind = el("path"), windText = el("text");
-  const isEnd = (it) => typeof it === "number" || (it[0] === "s" && !opened.has(+it.slice(1))), tip = (id) => el("marker", { id, viewBox: "0 0 10 10", refX: id === "tip-g" ? 1 : 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, el("path." + id, { d: id === "tip-g" ? "M10 0L0 5L10 10z" : "M0 0L10 5L0 10z" }));
+  const isEnd = (it) => isNode(it) || (isBox(it) && !opened.has(+it.slice(1))), tip = (id) => el("marker", { id, viewBox: "0 0 10 10", refX: id === "tip-g" ? 1 : 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, el("path." + id, { d: id === "tip-g" ? "M10 0L0 5L10 10z" : "M0 0L10 5L0 10z" }));
   const svg = el("svg", { role: "group" }, el("defs", ["tip", "tip-off", "tip-v", "tip-g"].map(tip)), wind, windText, back, rooms, lines, cards, chips, top), box = el("div.view", svg);
   fill(host, box);
   box.addEventListener("scroll", () => st && see(), { passive: true });
 
   function lineParts(line) {
     const { edges } = ix.t, here = line.edges.some((i) => st.known.has(edges[i].to)), done = line.edges.filter((i) => st.arrived.has(i)), lead = st.ahead && line.edges.some((i) => st.frame.nodes.includes(edges[i].to));
-    const total = done.reduce((s, i) => s + size(edges[i].contribution), 0), bad = !Number.isFinite(total), now = st.back && done.some((i) => st.arrived.get(i) === st.at), width = (2.5 + 9.5 * Math.sqrt(bad ? 1 : Math.min(1, ix.top && total / ix.top))).toFixed(1);
+    const total = done.reduce((s, i) => s + size(edges[i].contribution), 0), bad = !finite(total), now = st.back && done.some((i) => st.arrived.get(i) === st.at), width = (2.5 + 9.5 * sqrt(bad ? 1 : min(1, ix.top && total / ix.top))).toFixed(1);
     return [done.length > 0 && total !== 0 && el("path", { d: line.d, class: `flow${now ? " now" : ""}${bad ? " broken" : ""}`, "stroke-width": width }), el("path", { d: line.d, class: `edge ${done.length ? (total ? "back" : "back nil") : lead ? "lead" : here ? "on" : ""}`, [done.length ? "marker-start" : "marker-end"]: isEnd(done.length ? line.a : line.b) && `url(#tip${done.length ? "-g" : lead ? "-v" : here ? "" : "-off"})` }),
       line.edges.length > 1 && el("title", `${line.edges.length} edges`)];
   }
   function group(s, w, h) {
-    const isOpen = opened.has(s), said = `${isOpen ? "▾" : "▸"} ${fit(clean(ix.t.scopes[s].name || "scope"), Math.floor((w - 60) / 9))}`;
-    return isOpen ? [R(0, 0, w, h, "room", 18), T(PAD, 26, "t14 name", said)] : [R(5, 5, w, h, "under", 13), R(-5, -5, w + 10, h + 10, "ring", 18), R(0, 0, w, h, "card", 13), T(16, 26, "t14 name", said), T(35, 44, "cap", `${ix.count.get(s).toLocaleString("en")} nodes`)];
+    const isOpen = opened.has(s), said = `${isOpen ? "▾" : "▸"} ${fit(scopeName(ix, "s" + s), floor((w - 60) / 9))}`;
+    return isOpen ? [R(0, 0, w, h, "room", 18), T(PAD, 26, "t14 name", said)] : [R(5, 5, w, h, "under", 13), R(-5, -5, w + 10, h + 10, "ring", 18), R(0, 0, w, h, "card", 13), T(16, 26, "t14 name", said), T(35, 44, "cap", `${many(ix.count.get(s))} nodes`)];
   }
   function tags([x, y, w], nodes) {
     const out = [];
@@ -137,15 +138,15 @@ export function scene(host, layout, { pick, toggle }) {
   function things() {
     all = new Map();
     for (const [it, [x, y, w, h]] of pos.boxes) {
-      const th = { at: [x - 12, y - 34, x + w + 12, y + h + 12], layer: cards, wrap: { transform: `translate(${x} ${y})`, role: "button", tabindex: -1 } }, s = typeof it === "string" && +it.slice(1);
-      if (s === false) Object.assign(th, { make: () => card(ix, st, it), act: () => pick(it), mark: (g) => mark(g, it) });
-      else if (it[0] === "s") Object.assign(th, { layer: opened.has(s) ? rooms : cards, make: () => group(s, w, h), act: () => toggle(s), mark: (g) => { g.setAttribute("class", `scope${st.frame.item === it ? (st.ahead ? " fwd" : " bwd") : ""}`); g.setAttribute("aria-expanded", String(opened.has(s))); g.setAttribute("aria-label", `${clean(ix.t.scopes[s].name)}, ${ix.count.get(s)} nodes`); } });
+      const th = { at: [x - 12, y - 34, x + w + 12, y + h + 12], layer: cards, wrap: { transform: `translate(${x} ${y})`, role: "button", tabindex: -1 } }, s = isNode(it) || +it.slice(1);
+      if (s === true) Object.assign(th, { make: () => card(ix, st, it), act: () => pick(it), mark: (g) => mark(g, it) });
+      else if (isBox(it)) Object.assign(th, { layer: opened.has(s) ? rooms : cards, make: () => group(s, w, h), act: () => toggle(s), mark: (g) => set(g, { class: `scope${st.frame.item === it ? way() : ""}`, "aria-expanded": String(opened.has(s)), "aria-label": `${scopeName(ix, it)}, ${ix.count.get(s)} nodes` }) });
       else Object.assign(th, { layer: lines, wrap: {}, make: () => el("circle.port", { cx: x + w / 2, cy: y + h / 2, r: 4 }) });
       all.set(it, th);
     }
     pos.lines.forEach((line, k) => {
-      const q = line.d.match(/-?\d+/g).map(Number), xs = q.filter((_, i) => i % 2 === 0), ys = q.filter((_, i) => i % 2), [cx, cy] = line.chip ?? [];
-      all.set("l" + k, { at: [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)], layer: lines, make: () => lineParts(line) });
+      const q = line.d.match(/-?\d+/g), xs = q.filter((_, i) => i % 2 === 0), ys = q.filter((_, i) => i % 2), [cx, cy] = line.chip ?? [];
+      all.set("l" + k, { at: [min(...xs), min(...ys), max(...xs), max(...ys)], layer: lines, make: () => lineParts(line) });
       if (line.chip) all.set("c" + k, { at: [cx - 120, cy - 22, cx + 120, cy + 22], layer: chips, make: () => chip(ix, st, line) });
     });
     for (const [s, made] of Object.entries(layout)) for (const [item, nodes] of Object.entries(made.tags)) {
@@ -163,7 +164,7 @@ export function scene(host, layout, { pick, toggle }) {
       if (!g) {
         live.set(key, (g = el("g", th.wrap ?? {})));
         th.layer.append(g);
-        if (th.act) { g.onclick = th.act; g.onkeydown = (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); e.stopPropagation(); th.act(); } }; }
+        if (th.act) set(g, { onclick: th.act, onkeydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); e.stopPropagation(); th.act(); } } });
       }
       if (g.stamp === stamp) continue;
       fill(g, th.make());
@@ -171,12 +172,10 @@ export function scene(host, layout, { pick, toggle }) {
       th.mark?.(g);
     }
   }
+  const way = () => (st.ahead ? " fwd" : " bwd");
   function mark(g, n) {
-    const f = st.frame, gets = st.back && ix.outs[n].some((i) => st.arrived.get(i) === st.at);
-    g.setAttribute("class", `node${st.known.has(n) ? "" : " ghost"}${f.nodes.includes(n) ? (st.ahead ? " fwd" : " bwd") : gets ? " gets" : ""}`);
-    g.setAttribute("tabindex", picked === n ? 0 : -1);
-    g.setAttribute("aria-pressed", String(picked === n));
-    g.setAttribute("aria-label", spoken(ix, st, n));
+    const gets = st.back && ix.outs[n].some((i) => st.arrived.get(i) === st.at);
+    set(g, { class: `node${st.known.has(n) ? "" : " ghost"}${st.frame.nodes.includes(n) ? way() : gets ? " gets" : ""}`, tabindex: picked === n ? 0 : -1, "aria-pressed": String(picked === n), "aria-label": spoken(ix, st, n) });
   }
   /** Places everything: to the right if it fits at a readable size, else down if that is narrower. */
   function arrange(index, open, want) {
@@ -187,31 +186,28 @@ export function scene(host, layout, { pick, toggle }) {
       const other = place(ix.t, layout, open, true);
       if (other.w < pos.w) { pos = other; down = true; }
     }
-    fitted = Math.max(LEAST, Math.min(MOST, room(pos), (host.clientHeight - 2) / (pos.h + 2 * EDGE + HEADROOM)));
+    fitted = max(LEAST, min(MOST, room(pos), (host.clientHeight - 2) / (pos.h + 2 * EDGE + HEADROOM)));
     live.forEach((g) => g.remove());
     live = new Map();
     things();
     zoom(free);
   }
   function zoom(by) {
-    free = Math.max(LEAST / fitted, Math.min(3, by));
+    free = max(LEAST / fitted, min(3, by));
     scale = fitted * free;
-    const w = Math.max(pos.w, 320) + 2 * EDGE, h = pos.h + 2 * EDGE + HEADROOM;
-    for (const [k, v] of Object.entries({ viewBox: `${-EDGE} ${-EDGE - HEADROOM} ${w} ${h}`, width: Math.floor(w * scale), height: Math.floor(h * scale) })) svg.setAttribute(k, v);
+    const w = max(pos.w, 320) + 2 * EDGE, h = pos.h + 2 * EDGE + HEADROOM;
+    set(svg, { viewBox: `${-EDGE} ${-EDGE - HEADROOM} ${w} ${h}`, width: floor(w * scale), height: floor(h * scale) });
     if (st) see();
   }
   function paint(index, state, followed) {
     [ix, st, picked] = [index, state, followed];
     stamp++;
-    svg.setAttribute("aria-label", clean(ix.t.title ?? "graph"));
-    const fwd = st.ahead, wide = Math.max(pos.w, 320), [x, y, w, h] = pos.boxes.get(itemOf(ix, picked, opened));
+    const fwd = st.ahead, wide = max(pos.w, 320), tone = fwd ? "v" : "g", alone = pos.boxes.size < 2, [x, y, w, h] = pos.boxes.get(itemOf(ix, picked, opened));
     fill(back, el("rect.halo", { x: x - 7, y: y - 7, width: w + 14, height: h + 14, rx: 20 }));
-    fill(windText, fwd ? "forward: values, in topological order" : "backward: gradients, in reverse order");
-    for (const [k, v] of Object.entries({ class: `wind-text ${fwd ? "v" : "g"}${fwd || down ? "" : " end"}`, x: fwd || down ? 0 : wide, y: -34 })) windText.setAttribute(k, v);
-    if (pos.boxes.size < 2) fill(windText);
+    set(svg, { "aria-label": clean(ix.t.title ?? "graph") });
+    fill(set(windText, { class: `wind-text ${tone}${fwd || down ? "" : " end"}`, x: fwd || down ? 0 : wide, y: -34 }), !alone && (fwd ? "forward: values, in topological order" : "backward: gradients, in reverse order"));
     const room = windText.getComputedTextLength() + 14;
-    wind.setAttribute("class", fwd ? "wind v" : "wind g");
-    wind.setAttribute("d", pos.boxes.size < 2 ? "" : down ? `M${room} ${fwd ? "-48v18m-5 -6l5 6l5 -6" : "-30v-18m-5 6l5 -6l5 6"}` : fwd ? `M${room} -38H${wide}m-7 -5l7 5l-7 5` : `M${wide - room} -38H0m7 -5l-7 5l7 5`);
+    set(wind, { class: "wind " + tone, d: alone ? "" : down ? `M${room} ${fwd ? "-48v18m-5 -6l5 6l5 -6" : "-30v-18m-5 6l5 -6l5 6"}` : fwd ? `M${room} -38H${wide}m-7 -5l7 5l-7 5` : `M${wide - room} -38H0m7 -5l-7 5l7 5` });
     see();
   }
   /** Brings an item into sight, calmly. */
@@ -231,8 +227,8 @@ export function scene(host, layout, { pick, toggle }) {
       const drop = el("circle.drop", { r: 7 }), length = path.getTotalLength();
       top.append(drop);
       requestAnimationFrame(function move(now) {
-        const u = Math.min(1, Math.max(0, now - begin) / 750), { x, y } = path.getPointAtLength(length * (1 - u * u * (3 - 2 * u)));
-        drop.setAttribute("cx", x); drop.setAttribute("cy", y);
+        const u = min(1, max(0, now - begin) / 750), { x, y } = path.getPointAtLength(length * (1 - u * u * (3 - 2 * u)));
+        set(drop, { cx: x, cy: y });
         if (u < 1 && drop.isConnected) requestAnimationFrame(move); else drop.remove();
       });
     });
@@ -242,14 +238,14 @@ export function scene(host, layout, { pick, toggle }) {
 
 /** The film's small pictures, from the same geometry; in a crowd, one mark for all that share a spot. */
 export function thumbs(ix, layout, open) {
-  const pos = place(ix.t, layout, open), members = new Map(), boxes = [...pos.boxes].filter(([it]) => typeof it === "number" || (it[0] === "s" && !open.has(+it.slice(1)))), crowd = boxes.length > 120;
-  for (const n of ix.t.order.forward) { const it = itemOf(ix, n, open); members.set(it, [...(members.get(it) ?? []), n]); }
-  const W = pos.w + 140, H = Math.max(pos.h, pos.w / 5) + 140, q = W / 90;
+  const pos = place(ix.t, layout, open), members = new Map(), boxes = [...pos.boxes].filter(([it]) => isNode(it) || (isBox(it) && !open.has(+it.slice(1)))), crowd = boxes.length > 120;
+  for (const n of ix.t.order.forward) put(members, itemOf(ix, n, open), n);
+  const W = pos.w + 140, H = max(pos.h, pos.w / 5) + 140, q = W / 90;
   return (st) => {
     const by = { off: "", v: "", g: "", now: "" }, seen = new Set();
     for (const [it, [x, y, w, h]] of boxes) {
       const ns = members.get(it) ?? [], has = ns.some((n) => st.sent.has(n) || (st.seeded && n === ix.t.root) || ix.outs[n].some((i) => st.arrived.has(i)));
-      const cls = st.frame.item === it && !st.end ? "now" : has ? "g" : ns.length && st.known.has(ns.at(-1)) ? "v" : "off", cx = Math.floor(x / q), cy = Math.floor(y / q);
+      const cls = st.frame.item === it && !st.end ? "now" : has ? "g" : ns.length && st.known.has(ns.at(-1)) ? "v" : "off", cx = floor(x / q), cy = floor(y / q);
       if (crowd && (cls === "now" || !seen.has(`${cx} ${cy}`))) { seen.add(`${cx} ${cy}`); by[cls] += `M${cx * q} ${cy * q}h${q}v${q}h${-q}z`; }
       if (!crowd) by[cls] += `M${x} ${y}h${w}v${h}h${-w}z`;
     }

@@ -1,4 +1,5 @@
 // What is known at each frame, and how numbers and names are written. Pure functions of the trace: no DOM here.
+import { abs, ceil, finite, max, sqrt, put, tally } from "./math.js";
 
 export const num = (v) => (typeof v === "string" ? { nan: NaN, inf: Infinity, "-inf": -Infinity }[v] ?? Number(v) : Number(v));
 
@@ -7,15 +8,15 @@ export function text(value, digits = 4) {
   if (typeof value === "boolean") return String(value);
   const v = num(value);
   if (Number.isNaN(v)) return "NaN";
-  if (!Number.isFinite(v)) return v > 0 ? "∞" : "−∞";
-  if (Number.isInteger(v) && Math.abs(v) < 1e6) return String(v || 0).replace("-", "−");
-  let [m, e] = v.toExponential(digits - 1).split("e");
-  if (e >= digits && e < 6) [m, e] = v.toExponential(+e).split("e");
-  return (e >= -4 && e < 6 ? String(Number(`${m}e${e}`)) : power(v, digits)).replaceAll("-", "−");
+  if (!finite(v)) return v > 0 ? "∞" : "−∞";
+  if (Number.isInteger(v) && abs(v) < 1e6) return String(v || 0).replace("-", "−");
+  let said = power(v, digits), e = said.split("e")[1];
+  if (e >= digits && e < 6) said = power(v, +e + 1);
+  return (e >= -4 && e < 6 ? String(+said) : said).replaceAll("-", "−");
 }
 function power(v, digits) {
   const [m, e] = v.toExponential(digits - 1).split("e");
-  return `${Number(m)}e${Number(e)}`;
+  return `${+m}e${+e}`;
 }
 /** text() with as many digits as fit into so many columns, at least one. */
 export function short(value, room) {
@@ -34,7 +35,7 @@ export function fit(s, room) {
   return kept.trimEnd() + "…";
 }
 /** A text in which nothing controls anything. */
-export const clean = (s) => String(s).replace(/\n/g, "␤").replace(/[\0-\x1f\x7f-\x9f\u202a-\u202e\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
+export const clean = (s) => String(s).toWellFormed().replace(/\n/g, "␤").replace(/[\0-\x1f\x7f-\x9f\u202a-\u202e\ufffe\uffff]/g, "\ufffd");
 
 const flat = (v) => (Array.isArray(v) ? v.flat(Infinity) : [v]).map(num);
 
@@ -45,14 +46,14 @@ export function facts(q, shape) {
     for (const k of ["n", "nan", "inf", "zero", "negative", "norm"]) f[k] = num(q[k] ?? 0);
     if (q.grid) { f.grid = q.grid.mean.map(num); f.cols = q.grid.cols; }
     if (q.hist) {
-      const { bins } = q.hist, size = Math.ceil(bins.length / 16);
+      const { bins } = q.hist, size = ceil(bins.length / 16);
       for (let i = 0; i < bins.length; i += size) f.bins.push(bins.slice(i, i + size).reduce((a, b) => a + b, 0));
       f.low = num(q.hist.lo); f.high = num(q.hist.hi);
     }
   } else {
-    const all = flat(q.v), top = all.reduce((m, v) => (Number.isFinite(v) ? Math.max(m, Math.abs(v)) : m), 0);
-    for (const v of all) { f.n++; f.nan += Number.isNaN(v); f.inf += Math.abs(v) === Infinity; f.zero += v === 0; f.negative += v < 0 && v > -Infinity; }
-    if (top) f.norm = top * Math.sqrt(all.reduce((s, v) => (Number.isFinite(v) ? s + (v / top) * (v / top) : s), 0));
+    const all = flat(q.v), top = all.reduce((m, v) => (finite(v) ? max(m, abs(v)) : m), 0);
+    for (const v of all) { f.n++; f.nan += Number.isNaN(v); f.inf += abs(v) === Infinity; f.zero += v === 0; f.negative += v < 0 && v > -Infinity; }
+    if (top) f.norm = top * sqrt(all.reduce((s, v) => (finite(v) ? s + (v / top) * (v / top) : s), 0));
     f.cols = shape.length ? shape.at(-1) : 1;
     if (f.cols <= 48 && all.length <= 576) f.grid = all;
   }
@@ -66,22 +67,21 @@ export function size(q) {
 }
 export const isScalar = (q) => !!q && "v" in q && !Array.isArray(q.v);
 
+const gave = (ix, i) => ix.t.edges[i].contribution;
 /** The trace with its edges by their ends and the scopes around every node. */
 export function indexOf(t) {
   const ix = { t, ins: t.nodes.map(() => []), outs: t.nodes.map(() => []), around: new Map([[0, [0]]]) };
   t.edges.forEach((e, i) => { ix.ins[e.to].push(i); ix.outs[e.from].push(i); });
   ix.ins.forEach((l) => l.sort((a, b) => t.edges[a].slot - t.edges[b].slot));
   for (const s of t.scopes ?? []) if (s.id) { const up = ix.around.get(s.parent ?? 0) ?? [0]; ix.around.set(s.id, up.length < 64 ? [...up, s.id] : up); }
-  ix.count = new Map();
-  t.nodes.forEach((n) => pathOf(ix, n.id).forEach((s) => ix.count.set(s, (ix.count.get(s) ?? 0) + 1)));
+  ix.count = tally(t.nodes.flatMap((n) => pathOf(ix, n.id)));
   ix.turn = new Map(t.order.backward.map((n, k) => [n, k]));
-  ix.awaited = t.nodes.map((_, n) => ix.outs[n].filter((i) => t.edges[i].contribution).sort((a, b) => ix.turn.get(t.edges[a].to) - ix.turn.get(t.edges[b].to) || t.edges[a].slot - t.edges[b].slot));
-  const named = new Map();
-  t.nodes.forEach((n) => named.set(n.name, (named.get(n.name) ?? 0) + 1));
+  ix.awaited = t.nodes.map((_, n) => ix.outs[n].filter((i) => gave(ix, i)).sort((a, b) => ix.turn.get(t.edges[a].to) - ix.turn.get(t.edges[b].to) || t.edges[a].slot - t.edges[b].slot));
+  const named = tally(t.nodes.map((n) => n.name));
   ix.name = t.nodes.map((n) => (n.name ? clean(n.name) : "#" + n.id));
   ix.label = t.nodes.map((n) => ix.name[n.id] + (n.name && named.get(n.name) > 1 ? " #" + n.id : ""));
   ix.backward = t.order.backward.length > 0 || "seed" in t;
-  ix.top = t.edges.reduce((m, e) => { const s = e.contribution ? size(e.contribution) : 0; return Number.isFinite(s) ? Math.max(m, s) : m; }, 0);
+  ix.top = t.edges.reduce((m, e) => { const s = e.contribution ? size(e.contribution) : 0; return finite(s) ? max(m, s) : m; }, 0);
   ix.first = new Map((t.findings ?? []).filter((f) => f.kind.startsWith("first-")).map((f) => [f.node, f.kind === "first-nan" ? "first NaN" : "first ∞"]));
   return ix;
 }
@@ -109,7 +109,7 @@ export function framesOf(ix, open, each) {
   const fwd = grouped(t.order.forward), out = fwd.map(([item, nodes], i) => ({ kind: "forward", item, nodes, part: i + 1, of: fwd.length }));
   if (!ix.backward) return out;
   let back = [{ kind: "seed", item: t.root, nodes: [t.root] }, ...grouped(t.order.backward).map(([item, nodes]) => ({ kind: "backward", item, nodes }))];
-  if (each) back = back.flatMap((f) => (f.kind === "backward" && typeof f.item === "number" ? ix.ins[f.item].filter((i) => t.edges[i].contribution).map((edge) => ({ ...f, edge })) : [f]));
+  if (each) back = back.flatMap((f) => (f.kind === "backward" && typeof f.item === "number" ? ix.ins[f.item].filter((i) => gave(ix, i)).map((edge) => ({ ...f, edge })) : [f]));
   back.forEach((f, i) => { f.part = i + 1; f.of = back.length; });
   return [...out, ...back, { kind: "end", item: t.root, nodes: [], part: 1, of: 1 }];
 }
@@ -122,7 +122,7 @@ export function stateAt(ix, frames, k) {
     if (f.kind === "seed") st.seeded = true;
     if (f.kind === "backward") for (const n of f.nodes) {
       st.sent.add(n);
-      for (const e of ix.ins[n]) if (ix.t.edges[e].contribution && (f.edge === undefined || f.edge === e)) st.arrived.set(e, i);
+      for (const e of ix.ins[n]) if (gave(ix, e) && (f.edge === undefined || f.edge === e)) st.arrived.set(e, i);
     }
   });
   return st;
@@ -132,11 +132,11 @@ export function gradAt(ix, st, n) {
   const here = ix.awaited[n].filter((i) => st.arrived.has(i)), seed = st.seeded && n === ix.t.root;
   if (!here.length && !seed) return undefined;
   if (here.length === ix.awaited[n].length && ix.t.nodes[n].grad) return ix.t.nodes[n].grad;
-  return joined(ix, [...(seed ? [ix.t.seed ?? { v: 1 }] : []), ...here.map((i) => ix.t.edges[i].contribution)]);
+  return joined(ix, [...(seed ? [ix.t.seed ?? { v: 1 }] : []), ...here.map((i) => gave(ix, i))]);
 }
 /** What a node held before the contribution of an edge came (undefined: nothing), and what it holds then. */
 export function around(ix, e) {
-  const arms = ix.awaited[ix.t.edges[e].from], k = arms.indexOf(e), sent = (i) => ix.t.edges[i].contribution;
+  const arms = ix.awaited[ix.t.edges[e].from], k = arms.indexOf(e), sent = (i) => gave(ix, i);
   const before = k ? joined(ix, arms.slice(0, k).map(sent)) : undefined;
   return [before, k === arms.length - 1 ? ix.t.nodes[ix.t.edges[e].from].grad ?? sent(e) : joined(ix, arms.slice(0, k + 1).map(sent))];
 }
@@ -193,7 +193,7 @@ export function waysFrom(ix, from, most = 6) {
     const way = stack.pop(), at = way.nodes.at(-1);
     if (at === t.root) { if (found.push(way) > most) return null; continue; }
     const to = new Map();
-    for (const i of ix.outs[at]) if (reach.has(t.edges[i].to)) to.set(t.edges[i].to, [...(to.get(t.edges[i].to) ?? []), i]);
+    for (const i of ix.outs[at]) if (reach.has(t.edges[i].to)) put(to, t.edges[i].to, i);
     if (way.nodes.length < 200) for (const [next, edges] of [...to].reverse()) stack.push({ nodes: [...way.nodes, next], groups: [...way.groups, edges] });
   }
   return found.map((w) => {
@@ -203,3 +203,5 @@ export function waysFrom(ix, from, most = 6) {
 }
 /** Where a node was written: file.py:12. */
 export const lineOf = (ix, n) => { const at = ix.t.nodes[n].at; return at ? `${clean(ix.t.sources[at[0]].file)}:${at[1]}` : ""; };
+export const many = (n) => n.toLocaleString("en");
+export const scopeName = (ix, it) => clean(ix.t.scopes[+it.slice(1)].name || "scope");

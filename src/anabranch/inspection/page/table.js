@@ -1,9 +1,10 @@
 import { el, fill, kept } from "./dom.js";
+import { floor, max, min } from "./math.js";
 import { num, text, clean, size, isScalar, isLeaf, typeOf, formula, said, sent, pathOf, lineOf } from "./story.js";
 
 const VIRTUAL = 500, ROW = 36;
 export const scopeOf = (ix, n) => pathOf(ix, n).slice(1).map((s) => clean(ix.t.scopes[s].name)).join("/");
-const gain = (ix, n) => Math.max(-1, ...ix.awaited[n].map((i) => num(ix.t.edges[i].local?.gain ?? -1)));
+const gain = (ix, n) => max(-1, ...ix.awaited[n].map((i) => num(ix.t.edges[i].local?.gain ?? -1)));
 const rank = (q) => (isScalar(q) ? num(q.v) : q ? size(q) : -Infinity);
 // heading: [what is shown, class, what is sorted by]
 const COLUMNS = Object.entries({
@@ -40,7 +41,7 @@ export function table(host, { ix, follow, aside, tools }) {
     draw();
   }
   function draw() {
-    const long = rows.length > VIRTUAL, from = long ? Math.max(0, Math.floor(grid.scrollTop / ROW) - 20) : 0, upto = long ? Math.min(rows.length, from + 80) : rows.length, space = (k) => k > 0 && el("tr", { "aria-hidden": "true", style: `height:${k * ROW}px` });
+    const long = rows.length > VIRTUAL, from = long ? max(0, floor(grid.scrollTop / ROW) - 20) : 0, upto = long ? min(rows.length, from + 80) : rows.length, space = (k) => k > 0 && el("tr", { "aria-hidden": "true", style: `height:${k * ROW}px` });
     fill(body, space(from), rows.slice(from, upto).map((n, k) => el("tr", { class: n === picked && "here", "data-n": n, tabindex: n === picked || (!k && !rows.includes(picked)) ? 0 : -1, onclick: () => follow(n), onkeydown: (e) => e.key === "Enter" && follow(n) },
       columns().map(([name, c]) => el(name === "name" ? "th" : "td", { class: c[1], scope: name === "name" && "row" }, c[0](ix, n))))), space(rows.length - upto));
   }
@@ -50,7 +51,7 @@ export function table(host, { ix, follow, aside, tools }) {
       const n = rows[rows.indexOf(picked) + by];
       if (n === undefined) return;
       follow(n);
-      if (rows.length > VIRTUAL) { grid.scrollTop = Math.max(0, rows.indexOf(n) * ROW - 200); draw(); }
+      if (rows.length > VIRTUAL) { grid.scrollTop = max(0, rows.indexOf(n) * ROW - 200); draw(); }
       const row = body.querySelector(`[data-n="${n}"]`);
       row.focus(); row.scrollIntoView({ block: "nearest" });
     },

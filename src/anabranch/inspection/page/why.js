@@ -1,4 +1,5 @@
 import { el, fill } from "./dom.js";
+import { abs } from "./math.js";
 import { num, text, clean, facts, isScalar, isLeaf, said, rule, formula, typeOf, waysFrom, lineOf } from "./story.js";
 import { p, b, confluence, source, pathTable } from "./panel.js";
 
@@ -16,14 +17,14 @@ function findingFor(ix, n) {
 }
 /** From the root to a node, along the largest contributions. */
 function stepsTo(ix, n) {
-  const weight = ({ contribution: c }) => (c ? (isScalar(c) ? Math.abs(num(c.v)) || 0 : num(c.norm ?? 0)) : -1), way = [n];
+  const weight = ({ contribution: c }) => (c ? (isScalar(c) ? abs(num(c.v)) || 0 : num(c.norm ?? 0)) : -1), way = [n];
   while (way[0] !== ix.t.root && ix.outs[way[0]].length) way.unshift(ix.outs[way[0]].map((i) => ix.t.edges[i]).reduce((a, e) => (weight(e) > weight(a) ? e : a)).to);
   return way.map((node) => ({ node }));
 }
 
 /** Left: the way from the root, one card a step, hatched where it fails. Right: the reason, its proof, what it reaches, a way out. */
-export function why(host, { ix, follow, panel }) {
-  const { t } = ix, name = (n) => el("b.mono", ix.label[n]);
+export function why(host, { ix, follow, panel, ask }) {
+  const { t } = ix, found = t.findings ?? [], name = (n) => el("b.mono", ix.label[n]);
   function way(f) {
     const steps = f.steps?.length ? f.steps : stepsTo(ix, f.about ?? f.node ?? t.root), shown = steps.length > 60 ? [...steps.slice(0, 30), null, ...steps.slice(-29)] : steps;
     fill(host, el("h2", "From ", name(steps[0].node), steps.length > 1 && [" to ", name(steps.at(-1).node)]), el("ol.steps", shown.map((s, k) => {
@@ -44,5 +45,12 @@ export function why(host, { ix, follow, panel }) {
       f.answers?.length && el("ul.answers", f.answers.map((a) => el("li", b(a.yes ? "yes " : "no "), clean(a.question), el("small.mute", clean(a.evidence))))), f.hint && el("p.out", b("Way out: "), clean(f.hint)),
       f.kind === "gradient" && about !== undefined && el("section.join", confluence(ix, ix.last, about)), source(ix, f.node ?? about));
   }
-  return { show(n, finding) { const f = finding ?? findingFor(ix, n); way(f); because(f, n); } };
+  let shown;
+  return {
+    show(n, finding) { shown = finding ?? findingFor(ix, n); way(shown); because(shown, n); },
+    /** The finding before or after the one that is shown. */
+    next(by) { const k = found.indexOf(shown); if (found.length) ask(found[(k < 0 && by < 0 ? found.length - 1 : k + by + found.length) % found.length]); },
+    /** Opens by itself where a value is not finite. */
+    open() { const f = found.find((one) => one.kind.startsWith("first-")); if (f) ask(f); },
+  };
 }
