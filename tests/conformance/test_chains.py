@@ -12,15 +12,14 @@ from anabranch.core.registry import registered_ops
 from anabranch.core.sample import POSITIVE
 from anabranch.testing import numerical_gradient
 
-# How the ops that need more than a value are applied to one of shape (6,) or ().
+# How the ops that need more than a value are applied to one of shape (6,) or (); those that are not
+# named here and are not elementwise are called with nothing else.
 APPLIED = {
     "broadcast_to": lambda x: ab.broadcast_to(x, (2, *x.shape)),
-    "max": lambda x: ab.max(x),
     "pad": lambda x: ab.pad(x, 1, 0.75) if x.shape else x,
     "permute": lambda x: ab.permute(ab.reshape(x, (1, -1))),
     "reshape": lambda x: ab.reshape(x, (-1, 1)),
     "slice": lambda x: x[::2] if x.shape else x[...],
-    "sum": lambda x: ab.sum(x),
     "unslice": lambda x: ab.unslice(ab.reshape(x, (-1,)), (x.size,), ((0, x.size, 1),)),
 }
 
@@ -29,7 +28,8 @@ def applied(op):
     if op.elementwise:
         attrs = dict(op.samples[-1].attrs)
         return lambda x: ab.add(0.0, op(x, **attrs)) if op.name == "astype" else op(x, **attrs)
-    return APPLIED[op.name]
+    # A scalar has no axis: what works along one gets an axis of length 1.
+    return APPLIED.get(op.name, lambda x: op(x if x.shape else ab.reshape(x, (1,))))
 
 
 def unary_ops():
@@ -41,6 +41,7 @@ def unary_ops():
 
 
 UNARY = {op.name: applied(op) for op in unary_ops() if op.name != "one_hot"}
+ELEMENTWISE = {op.name for op in unary_ops() if op.elementwise}
 
 
 POSITIVE_ONLY = {
@@ -58,9 +59,9 @@ def candidates():
 def point(inner, outer):
     """Six inputs at which both functions are smooth and defined."""
     x = candidates()
-    if inner in POSITIVE_ONLY or inner in APPLIED:
+    if inner in POSITIVE_ONLY or inner not in ELEMENTWISE:
         x = x[x > 0.3]
-    if inner not in APPLIED:
+    if inner in ELEMENTWISE:
         values = np.asarray(UNARY[inner](x))
         keep = np.abs(values) < 4.0
         if outer in POSITIVE_ONLY:

@@ -53,6 +53,8 @@ SPELLINGS = {
     "negative": [ab.negative, lambda x: -x],
     "sum": [ab.sum, lambda x: x.sum()],
     "max": [ab.max, lambda x: x.max()],
+    "min": [ab.min, lambda x: x.min(), lambda x: -ab.max(-x)],
+    "prod": [ab.prod, lambda x: x.prod(), lambda x: ab.cumprod(x)[-1]],
     "square": [lambda x: ab.power(x, 2), lambda x: x**2, lambda x: x**2.0],
 }
 
@@ -153,6 +155,13 @@ def test_large_and_small_arguments_keep_their_derivatives():
     assert slope(ab.sigmoid, -800.0) == slope(ab.sigmoid, 800.0) == 0.0
     assert slope(ab.exp, -inf) == 0.0
     assert slope(ab.log, inf) == 0.0
+
+
+@pytest.mark.parametrize("zero, wanted", [(0, inf), (0.0, inf), (-0.0, -inf), (False, inf)])
+def test_the_number_zero_divides_like_any_other_zero(zero, wanted):
+    """Python would raise where IEEE 754 has a value."""
+    assert slope(lambda x: x / zero, 2.0) == wanted
+    assert slope(lambda x: ab.where(x > 9.0, x / zero, 3.0 * x), 2.0) == 3.0
 
 
 @pytest.mark.parametrize("x", [5e-324, 1e-310, -5e-324])

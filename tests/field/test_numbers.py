@@ -263,12 +263,16 @@ def test_any_split_of_a_tie_sums_to_one(grad, values):
     pool = {
         "max": ab.max,
         "max of negatives": lambda x: -ab.max(-x),
+        "min of negatives": lambda x: -ab.min(-x),
+        "min": ab.min,
+        "last of cummax": lambda x: ab.cummax(x)[-1],
+        "first of cummax from behind": lambda x: ab.cummax(x, reverse=True)[0],
         "max along an axis": lambda x: ab.sum(ab.max(ab.reshape(x, (1, -1)), axis=1)),
         "a window": lambda x: ab.max(ab.pad(x, 1, -inf)),
     }
     for name, f in pool.items():
         share = grad(f)(x)
-        best = x.min() if name == "max of negatives" else x.max()
+        best = x.min() if name in ("max of negatives", "min") else x.max()
         assert share.tolist() == ((x == best) / (x == best).sum()).tolist(), name
         assert share.sum() == pytest.approx(1.0)
 
@@ -277,7 +281,24 @@ def test_any_split_of_a_tie_sums_to_one(grad, values):
 
 REDUCTIONS = {
     "max": ab.max,
-    "min": lambda x: -ab.max(-x),
+    "min": ab.min,
+    "min of negatives": lambda x: -ab.max(-x),
+    "prod": ab.prod,
+    "ptp": ab.ptp,
+    "median": ab.median,
+    "quantile": lambda x: ab.quantile(x, 0.3),
+    "std": ab.std,
+    "var": ab.var,
+    "average": lambda x: ab.average(x, weights=[1.0, 2.0, 0.0, 3.0]),
+    "last of cummax": lambda x: ab.cummax(x)[-1],
+    "last of cummin": lambda x: ab.cummin(x)[-1],
+    "last of cumsum": lambda x: ab.cumsum(x)[-1],
+    "last of cumprod": lambda x: ab.cumprod(x)[-1],
+    "last of cumlogsumexp": lambda x: ab.cumlogsumexp(x)[-1],
+    "last of sort": lambda x: ab.sort(x)[-1],
+    "largest of a few": lambda x: ab.top_k(x, 1)[0][0],
+    "found by argmax": lambda x: ab.take(x, ab.argmax(x)),
+    "found by argmin": lambda x: ab.take(x, ab.argmin(x)),
     "sum": ab.sum,
     "mean": ab.mean,
     "logsumexp": ab.logsumexp,

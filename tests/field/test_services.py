@@ -180,7 +180,21 @@ def atan_like(x):
 BOTH_MODES = {
     "max": ab.max,
     "max by rows": lambda x: ab.max(ab.reshape(x, (2, 2)), axis=0),
-    "min": lambda x: -ab.max(-x),
+    "min": ab.min,
+    "prod": ab.prod,
+    "prod by rows": lambda x: ab.prod(ab.reshape(x, (2, 2)), axis=1),
+    "cumprod": ab.cumprod,
+    "cumprod from behind": lambda x: ab.cumprod(x, reverse=True),
+    "cumsum": ab.cumsum,
+    "cummax": ab.cummax,
+    "cummin": lambda x: ab.cummin(ab.reshape(x, (2, 2)), axis=0),
+    "cumlogsumexp": ab.cumlogsumexp,
+    "sort": ab.sort,
+    "top_k": lambda x: ab.top_k(x, 2)[0],
+    "median": ab.median,
+    "quantile": lambda x: ab.quantile(x, [0.1, 0.6]),
+    "var": ab.var,
+    "std": lambda x: ab.std(x, ddof=1),
     "maximum": lambda x: ab.maximum(x[:2], x[2:]),
     "minimum": lambda x: ab.minimum(x[:2], x[2:]),
     "maximum with a number": lambda x: ab.maximum(x, 1.0),
@@ -257,7 +271,10 @@ def test_both_modes_agree_at_ties_and_edges(noiseless, name, point):
 
 
 @pytest.mark.proves("F-103")
-@pytest.mark.parametrize("name", ["max", "min", "maximum", "clip", "absolute", "relu", "logsumexp"])
+@pytest.mark.parametrize(
+    "name",
+    ["max", "min", "cummax", "sort", "median", "maximum", "clip", "absolute", "relu", "logsumexp"],
+)
 def test_both_modes_agree_where_values_are_infinite(noiseless, name):
     v = np.random.default_rng(3).normal(size=4)
     forward, reverse = both_products(BOTH_MODES[name], np.array([inf, 1.0, inf, 2.0]), v, 5)

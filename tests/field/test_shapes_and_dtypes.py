@@ -127,6 +127,11 @@ def test_other_ops_show_the_users_shapes_too(f, parts):
         ab.sum, ab.max, ab.mean, ab.logsumexp, ab.softmax, ab.log_softmax, ab.relu, ab.exp,
         ab.permute, lambda x: ab.reshape(x, (2, 1)), lambda x: ab.pad(x, 1),
         lambda x: ab.take(x, 0), lambda x: ab.clip(x, 0.0, 1.0),
+        ab.prod, ab.min, ab.argmax, ab.argmin, ab.any, ab.all, ab.cumsum, ab.cumprod, ab.cummax,
+        ab.cummin, ab.cumlogsumexp, ab.sort, ab.argsort, ab.median, ab.var, ab.std, ab.ptp,
+        ab.average, ab.cov, ab.corrcoef, ab.count_nonzero, lambda x: ab.quantile(x, 0.5),
+        lambda x: ab.top_k(x, 1), lambda x: ab.searchsorted(x, 1.5),
+        lambda x: ab.linear_recurrence(x, 1.0),
     ],
 )  # fmt: skip
 def test_a_list_is_no_operand_and_the_error_says_so(f):

@@ -75,7 +75,7 @@ def test_a_wrong_line_is_noticed():
 def test_the_conventions_name_tests_that_exist():
     page = (ROOT / "docs" / "conventions.md").read_text(encoding="utf-8")
     tests = "".join(
-        file.read_text(encoding="utf-8") for file in (ROOT / "tests" / "conformance").glob("*.py")
+        file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")
     )
     named = {word.strip("`(),.") for word in page.split() if word.startswith("`test_")}
     functions = {name for name in named if "[" not in name and not name.endswith(".py")}

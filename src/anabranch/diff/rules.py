@@ -36,7 +36,7 @@ def meeting(y: Any) -> Meet:
 
 
 def _absorb(ct: Any, partial: Any) -> Any:
-    if isinstance(ct, np.generic) and ct == 1:
+    if isinstance(ct, np.generic) and ct == 1 and type(partial) not in NUMBERS:
         return partial  # the start of a walk over nodes: nothing to multiply
     return absorb(ct, partial)
 

@@ -143,7 +143,7 @@ def backward(
         reverse(steps(order.values(), wanted, recorded=False), cts, wanted, observer)
     with _adding:
         for key, edge in order.items():
-            if key in cts and (keep == "all" or edge.is_leaf):
+            if key in cts and (keep != "leaves" or edge.is_leaf):
                 edge.add_to_grad(cts[key])
     if not retain:
         for edge in order.values():

@@ -81,10 +81,16 @@ cos: Op = elementwise(
     doc="Cosine of an angle in radians.",
 )
 
+
+def _reciprocal(b: Any) -> Any:
+    # Python refuses what IEEE 754 defines.
+    return math.copysign(inf, b) if type(b) in (bool, int, float) and b == 0 else 1 / b
+
+
 divide: Op = elementwise(
     "divide",
     operator.truediv,
-    partials=(lambda y, a, b: 1 / b, lambda y, a, b: -y / b),
+    partials=(lambda y, a, b: _reciprocal(b), lambda y, a, b: -y / b),
     result="quotient",
     samples=(
         at(6.0, 3.0, value=2.0, grads=(1 / 3, -2 / 3)),

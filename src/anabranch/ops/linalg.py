@@ -84,6 +84,7 @@ matmul: Op = Op(
     ref=_matmul_ref,
     vjp=(_matmul_vjp_x, _matmul_vjp_y),
     linear=(0, 1),
+    lower="product",
     samples=(
         # [[1, 2], [3, 4]] [[5], [6]] = [[17], [39]]; dA repeats B', dB sums A's columns
         sample(

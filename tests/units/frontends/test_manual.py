@@ -285,7 +285,7 @@ def test_product_shapes(a, b, wanted) -> None:
 
 
 @pytest.mark.proves("S4-31")
-@pytest.mark.parametrize("name", ["sum", "max", "mean"])
+@pytest.mark.parametrize("name", ["sum", "max", "mean", "min", "prod", "any", "all", "var", "std"])
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, -3, (0, 2), (-1, 0), (1,), (), (0, 1, 2)])
 def test_reduction_shapes(name: str, keepdims: bool, axis) -> None:

@@ -6,9 +6,7 @@ runs over vectors; its rest is one narrower, masked vector of the same instructi
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from anabranch.backends.native.access import Access
@@ -19,7 +17,6 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
-from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.reductions import REDUCTIONS, Reduction
 from anabranch.backends.native.schedule import (
     Loop,
@@ -29,6 +26,7 @@ from anabranch.backends.native.schedule import (
     is_reduction,
 )
 from anabranch.backends.native.view import Strides, row_major
+from anabranch.backends.native.writer import Writer
 from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType
 from anabranch.core.node import Literal, Node
@@ -37,7 +35,7 @@ STRIP = 4096  # elements that one accumulator takes before it is added to the to
 Bases = dict[int, str]
 
 
-class LoopCode:
+class LoopCode(Writer):
     """The IR function of one loop.
 
     Attributes:
@@ -48,13 +46,10 @@ class LoopCode:
     def __init__(
         self, name: str, loop: Loop, schedule: Schedule, vector_bytes: int, declared: set[str]
     ) -> None:
+        super().__init__(declared)
         self.name = name
         self.loop = loop
         self._schedule = schedule
-        self._declared = declared
-        self._names = itertools.count()
-        self._lines: list[str] = []
-        self._block = "entry"
         self._reads: dict[Any, int] = {}  # what a body asks for: its place among the accesses
         self._accesses: list[Access] = []
         self._stores: list[tuple[Node, int]] = []
@@ -64,8 +59,7 @@ class LoopCode:
         self._lanes = self._width(vector_bytes)
         self._write()
         arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
-        head = f"define internal void @{name}({arguments}) {{\nentry:"
-        self.text = "\n".join([head, *self._lines, "  ret void", "}"])
+        self.text = self._text(f"define internal void @{name}({arguments})")
 
     # What is read and written
 
@@ -117,16 +111,6 @@ class LoopCode:
 
     # Writing
 
-    def _line(self, text: str) -> None:
-        self._lines.append(f"  {text}")
-
-    def _name(self) -> str:
-        return f"%v{next(self._names)}"
-
-    def _label(self, label: str) -> None:
-        self._lines.append(f"{label}:")
-        self._block = label
-
     def _write(self) -> None:
         bases: Bases = {}
         for i, access in enumerate(self._accesses):
@@ -135,13 +119,6 @@ class LoopCode:
         self._fill_neutral(bases)
         if 0 not in self.loop.space:
             self._nest(0, bases)
-
-    def _moved_on(self, base: str, dtype: DType, elements: str) -> str:
-        if elements == "0":
-            return base
-        name = self._name()
-        self._line(f"{name} = getelementptr {memory_type(dtype)}, ptr {base}, i64 {elements}")
-        return name
 
     def _nest(self, depth: int, bases: Bases) -> None:
         """The loops from this axis inward."""
@@ -156,30 +133,7 @@ class LoopCode:
             self._nest(depth + 1, inner)
 
     def _stepped(self, base: str, access: int, step: int, counter: str) -> str:
-        if step == 0:
-            return base
-        elements = counter
-        if step != 1:
-            elements = self._name()
-            self._line(f"{elements} = mul i64 {counter}, {step}")
-        return self._moved_on(base, self._accesses[access].dtype, elements)
-
-    @contextmanager
-    def _counted(self, count: int, by: int = 1) -> Iterator[str]:
-        """A loop around what is written in the block, which gets the name of its counter."""
-        head, done = f"loop{next(self._names)}", f"done{next(self._names)}"
-        before, counter, following = self._block, self._name(), self._name()
-        self._line(f"br label %{head}")
-        self._label(head)
-        place = len(self._lines)
-        yield counter
-        self._line(f"{following} = add i64 {counter}, {by}")
-        goes_on = self._name()
-        self._line(f"{goes_on} = icmp slt i64 {following}, {count}")
-        self._line(f"br i1 {goes_on}, label %{head}, label %{done}")
-        phi = f"  {counter} = phi i64 [0, %{before}], [{following}, %{self._block}]"
-        self._lines.insert(place, phi)
-        self._label(done)
+        return self._moved_on(base, self._accesses[access].dtype, self._times(counter, step))
 
     # The innermost axis
 
@@ -261,16 +215,6 @@ class LoopCode:
         totals = {i: self._total(e, node, grown[i]) for node, i in sums}
         self._take(e)
         return totals
-
-    def _emitter(self, lanes: int) -> Emitter:
-        return Mathematics(lanes, self._names, self._declared)
-
-    def _take(self, e: Emitter) -> None:
-        """Put what the emitter has written here."""
-        labels = [line[:-1] for line in e.lines if line.endswith(":")]
-        self._block = labels[-1] if labels else self._block
-        self._lines += e.lines
-        e.lines.clear()
 
     # Bodies
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from anabranch.backends.native.loops import LoopCode
-from anabranch.backends.native.schedule import Island, Key, Loop, Place, Schedule, reads
+from anabranch.backends.native.products import ProductCode
+from anabranch.backends.native.schedule import Island, Key, Loop, Place, Product, Schedule, reads
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
@@ -62,7 +63,10 @@ class Program:
         self.loops: list[LoopCode] = []
         self._vector_bytes = vector_bytes
         self._lines: list[str] = []
+        self._texts: list[str] = []
+        self._scratch = 0  # behind the planned values, for one step at a time
         self.ir = self._module()
+        self.workspace += self._scratch
 
     # Memory
 
@@ -88,7 +92,7 @@ class Program:
         self.schedule.home[copy.id] = loop
         self.steps.append(loop)
 
-    def _uses(self, step: Loop | Island) -> Iterator[Key]:
+    def _uses(self, step: Loop | Island | Product) -> Iterator[Key]:
         """The keys whose memory a step touches."""
         schedule = self.schedule
         nodes = step.nodes if isinstance(step, Loop) else [step.node]
@@ -146,6 +150,8 @@ class Program:
         for step in self.steps:
             if isinstance(step, Loop):
                 body += self._loop(step)
+            elif isinstance(step, Product):
+                body += self._product(step)
             else:
                 body += self._island(step)
         entry = [
@@ -157,8 +163,7 @@ class Program:
             "  ret i32 1",
             "}",
         ]
-        texts = [loop.text for loop in self.loops]
-        return "\n".join([*sorted(self._declared), *texts, *entry, ""])
+        return "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
 
     def _pointer(self, key: Key) -> tuple[str, list[str]]:
         """A name for the address of a value's memory, and the lines that make it."""
@@ -177,7 +182,18 @@ class Program:
         name = f"loop{len(self.loops)}"
         code = LoopCode(name, loop, self.schedule, self._vector_bytes, self._declared)
         self.loops.append(code)
+        self._texts.append(code.text)
         return self._called(name, [self._pointer(key) for key in code.pointers])
+
+    def _product(self, product: Product) -> list[str]:
+        name = f"product{product.node.id}"
+        args = (name, product, self.schedule, self._vector_bytes, self._declared)
+        code = ProductCode(*args)
+        self._texts.append(code.text)
+        self._scratch = max(self._scratch, code.scratch)
+        scratch = f"%scratch{product.node.id}"
+        made = [f"  {scratch} = getelementptr i8, ptr %workspace, i64 {self.workspace}"]
+        return self._called(name, [*map(self._pointer, code.pointers), (scratch, made)])
 
     def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
         lines = [line for _, made in pointers for line in made]

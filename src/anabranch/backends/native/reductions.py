@@ -70,7 +70,17 @@ def _lowest(dtype: DType) -> Any:
     return False if dtype.kind == "b" else np.iinfo(dtype).min
 
 
+def _highest(dtype: DType) -> Any:
+    if is_floating(dtype):
+        return math.inf
+    return True if dtype.kind == "b" else np.iinfo(dtype).max
+
+
 REDUCTIONS = {
     "sum": Reduction("add", lambda dtype: 0),
+    "prod": Reduction("multiply", lambda dtype: 1),
     "max": Reduction("maximum", _lowest),
+    "min": Reduction("minimum", _highest),
+    "any": Reduction("either", lambda dtype: False),
+    "all": Reduction("both", lambda dtype: True),
 }

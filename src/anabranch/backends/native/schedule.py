@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
+from anabranch.backends.native.emit import F32, F64, Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
@@ -21,6 +21,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 
 Key = tuple[int, int]  # node id and output
+PRODUCT = "product"  # what the records of such ops say
 LONGEST = 256  # nodes in one loop body: beyond, registers spill and compile time grows
 
 
@@ -40,6 +41,14 @@ class Island:
     node: Node
     stage: int
     reason: str
+
+
+@dataclass
+class Product:
+    """A product of matrices."""
+
+    node: Node
+    stage: int
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class Schedule:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.steps: list[Loop | Island] = []
+        self.steps: list[Loop | Island | Product] = []
         self.stored: dict[Key, Aval] = {}
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
@@ -83,7 +92,9 @@ class Schedule:
             return
         reason = reason_against(node)
         if reason is not None:
-            self._island(node, reason)
+            self._alone(node, Island(node, self._stored(node), reason))
+        elif node.op.lower == PRODUCT:
+            self._alone(node, Product(node, self._stored(node)))
         elif callable(node.op.lower):
             self._move(node)
         else:
@@ -107,14 +118,18 @@ class Schedule:
             self.places[node.id, 0] = Place(source.base, view)
             self._ready[node.id, 0] = self._ready[source.base]
 
-    def _island(self, node: Node, reason: str) -> None:
+    def _stored(self, node: Node) -> int:
+        """The stage at which everything that the node reads is in memory."""
         stage = 0
         for edge in node.inputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
                 stage = max(stage, self._ready[edge.node.id, edge.index])
-        self.steps.append(Island(node, stage, reason))
-        self._owns(node, stage + 1)
+        return stage
+
+    def _alone(self, node: Node, step: Island | Product) -> None:
+        self.steps.append(step)
+        self._owns(node, step.stage + 1)
 
     def _join(self, node: Node, space: Shape) -> None:
         stage = 0
@@ -154,7 +169,7 @@ class Schedule:
 
 def is_reduction(node: Node) -> bool:
     """Whether the node joins many elements to one."""
-    return isinstance(node.op.lower, str)
+    return isinstance(node.op.lower, str) and node.op.lower != PRODUCT
 
 
 def space_of(node: Node) -> Shape:
@@ -167,7 +182,9 @@ def reason_against(node: Node) -> str | None:
     try:
         for aval in (*node.avals, *(edge.aval for edge in node.inputs)):
             memory_type(aval.dtype)
-        if is_reduction(node):
+        if node.op.lower == PRODUCT:
+            _try_product(node)
+        elif is_reduction(node):
             _try_reduction(node)
         elif callable(node.op.lower):
             if isinstance(node.inputs[0], Literal):
@@ -186,6 +203,12 @@ def _try_reduction(node: Node) -> None:
         raise NotNativeError("a number is reduced by NumPy")
     if node.avals[0].dtype.itemsize == 2:
         raise NotNativeError("sums of halves are made wide by NumPy")
+
+
+def _try_product(node: Node) -> None:
+    dtypes = {aval.dtype for aval in (*node.avals, *(edge.aval for edge in node.inputs))}
+    if len(dtypes) > 1 or not dtypes <= {F32, F64}:
+        raise NotNativeError("products of such dtypes are left to NumPy")
 
 
 def _try_element(node: Node) -> None:

@@ -12,7 +12,7 @@ import anabranch as ab
 pytest.importorskip("llvmlite")
 
 from anabranch.backends.native.program import Program
-from anabranch.backends.native.schedule import Island, Loop
+from anabranch.backends.native.schedule import Island
 
 X = np.linspace(-2.0, 2.0, 12).reshape(3, 4)
 
@@ -22,7 +22,7 @@ def program(f: object, *args: object) -> Program:
 
 
 def kinds(made: Program) -> list[str]:
-    return ["loop" if isinstance(step, Loop) else "island" for step in made.steps]
+    return [type(step).__name__ for step in made.steps]
 
 
 def test_a_chain_with_a_sum_and_two_results_is_one_loop() -> None:
@@ -31,7 +31,7 @@ def test_a_chain_with_a_sum_and_two_results_is_one_loop() -> None:
         return y, ab.sum(y * y), ab.sum(y, axis=0)
 
     made = program(f, X, np.ones(4))
-    assert kinds(made) == ["loop"]
+    assert kinds(made) == ["Loop"]
     assert made.workspace == 0  # everything stays in registers or goes straight to a result
 
 
@@ -42,15 +42,15 @@ def test_what_reads_a_sum_waits_for_it() -> None:
 
 def test_moving_elements_costs_nothing() -> None:
     made = program(lambda x: (x.T[::-1] + 1.0).reshape(2, 6) * 2.0, X)
-    assert kinds(made) == ["loop", "loop"]  # the sum over (4, 3), its reshape over (2, 6)
+    assert kinds(made) == ["Loop", "Loop"]  # the sum over (4, 3), its reshape over (2, 6)
 
 
 def test_what_has_no_code_is_called_back_with_a_reason() -> None:
-    made = program(lambda x, y: ab.sum(x @ y), X, X.T)
-    assert kinds(made) == ["island", "loop"]
+    made = program(lambda x, i: ab.sum(ab.take(x, i)), X, np.array([0, 1]))
+    assert kinds(made) == ["Island", "Loop"]
     island = made.steps[0]
     assert isinstance(island, Island)
-    assert island.reason == "matmul has no machine code yet"
+    assert island.reason == "take has no machine code yet"
 
 
 def test_dead_values_make_room() -> None:
@@ -144,3 +144,47 @@ def test_what_is_logged_prints_at_each_run(capsys: pytest.CaptureFixture[str]) -
     capsys.readouterr()
     f(np.array(3.0))
     assert capsys.readouterr().out == "twice = 6.0\n"
+
+
+SIZES = [(1, 1, 1), (2, 3, 4), (5, 7, 9), (14, 16, 32), (13, 1, 17), (64, 300, 40), (3, 600, 5)]
+SIZES += [(33, 257, 65), (1, 50, 40), (40, 50, 1), (0, 3, 2), (2, 0, 3), (17, 300, 130)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_products_of_every_layout(size: tuple[int, int, int], dtype: type) -> None:
+    rows, depth, columns = size
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=s).astype(dtype) for s in ((rows, depth), (depth, columns)))
+    wanted = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    bound = max(depth, 1) * np.finfo(dtype).eps * (np.abs(a) @ np.abs(b)).max(initial=0)
+    for left, x in (
+        (lambda v: v, a),
+        (lambda v: v.T, a.T.copy()),
+        (lambda v: v[::2], a.repeat(2, 0)),
+    ):
+        for right, y in (
+            (lambda v: v, b),
+            (lambda v: v.T, b.T.copy()),
+            (lambda v: v[:, ::2], b.repeat(2, 1)),
+        ):
+            f = ab.compile(
+                lambda x, y, left=left, right=right: left(x) @ right(y), backend="native"
+            )
+            found = f(x, y)
+            assert kinds(f.program(x, y).executable.program) == ["Product"]
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((5, 2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (4, 3, 2)), ((4, 2, 3), (3,)),
+        ((3,), (3,)), ((0, 2, 3), (3, 4)),
+    ],
+)  # fmt: skip
+def test_products_of_stacks_and_vectors(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=a), rng.normal(size=b)
+    np.testing.assert_allclose(ab.compile(ab.matmul, backend="native")(x, y), x @ y, rtol=1e-13)

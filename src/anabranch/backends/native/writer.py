@@ -1,0 +1,99 @@
+"""IR of one function, written line by line."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from anabranch.backends.native.emit import Emitter, memory_type
+from anabranch.backends.native.mathematics import Mathematics
+from anabranch.core.dtype import DType
+
+
+class Writer:
+    """Lines, names and blocks of a function; loops are `with` blocks.
+
+    Attributes:
+        declared: what the module must hold besides.
+    """
+
+    def __init__(self, declared: set[str]) -> None:
+        self.declared = declared
+        self._names = itertools.count()
+        self._lines: list[str] = []
+        self._block = "entry"
+
+    def _text(self, head: str) -> str:
+        return "\n".join([f"{head} {{", "entry:", *self._lines, "  ret void", "}"])
+
+    def _line(self, text: str) -> None:
+        self._lines.append(f"  {text}")
+
+    def _name(self) -> str:
+        return f"%v{next(self._names)}"
+
+    def _new(self, text: str) -> str:
+        name = self._name()
+        self._line(f"{name} = {text}")
+        return name
+
+    def _label(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self._block = label
+
+    def _emitter(self, lanes: int) -> Mathematics:
+        return Mathematics(lanes, self._names, self.declared)
+
+    def _take(self, e: Emitter) -> None:
+        """Put what the emitter has written here."""
+        labels = [line[:-1] for line in e.lines if line.endswith(":")]
+        self._block = labels[-1] if labels else self._block
+        self._lines += e.lines
+        e.lines.clear()
+
+    @contextmanager
+    def _counted_to(self, count: str, by: int = 1) -> Iterator[str]:
+        """The same for a count that is known when it runs, and may be 0."""
+        head, body, done = (f"{word}{next(self._names)}" for word in ("head", "body", "done"))
+        before, counter, following = self._block, self._name(), self._name()
+        self._line(f"br label %{head}")
+        self._label(head)
+        place = len(self._lines)
+        goes_on = self._new(f"icmp slt i64 {counter}, {count}")
+        self._line(f"br i1 {goes_on}, label %{body}, label %{done}")
+        self._label(body)
+        yield counter
+        self._line(f"{following} = add i64 {counter}, {by}")
+        self._line(f"br label %{head}")
+        phi = f"  {counter} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self._lines.insert(place, phi)
+        self._label(done)
+
+    def _moved_on(self, base: str, dtype: DType, elements: str) -> str:
+        """The address so many elements further."""
+        if elements == "0":
+            return base
+        return self._new(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {elements}")
+
+    def _times(self, counter: str, factor: int) -> str:
+        if counter == "0" or factor == 0:
+            return "0"
+        return counter if factor == 1 else self._new(f"mul i64 {counter}, {factor}")
+
+    @contextmanager
+    def _counted(self, count: int, by: int = 1) -> Iterator[str]:
+        """A loop around what is written in the block, which gets the name of its counter."""
+        head, done = f"loop{next(self._names)}", f"done{next(self._names)}"
+        before, counter, following = self._block, self._name(), self._name()
+        self._line(f"br label %{head}")
+        self._label(head)
+        place = len(self._lines)
+        yield counter
+        self._line(f"{following} = add i64 {counter}, {by}")
+        goes_on = self._name()
+        self._line(f"{goes_on} = icmp slt i64 {following}, {count}")
+        self._line(f"br i1 {goes_on}, label %{head}, label %{done}")
+        phi = f"  {counter} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        self._lines.insert(place, phi)
+        self._label(done)
