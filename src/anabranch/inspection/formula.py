@@ -65,7 +65,7 @@ def written(node: Node, inputs: Sequence[Written]) -> Written:
             return f"{symbol}{_held(inputs[0], 3)}", 4
         left, right = _held(inputs[0], tight), _held(inputs[1], tight + 1)
         return f"{left} {_SHOWN.get(symbol, symbol)} {right}", tight
-    attrs = [f"{key}={_attr(value)}" for key, value in sorted(node.attrs.items())]
+    attrs = [one for item in sorted(node.attrs.items()) if (one := _attr(*item))]
     return f"{op.name}({', '.join([*(text for text, _ in inputs), *attrs])})", _ALONE
 
 
@@ -74,11 +74,15 @@ def _held(one: Written, tight: int) -> str:
     return text if own >= tight else f"({text})"
 
 
-def _attr(value: Any) -> str:
-    if isinstance(value, Graph):
-        return value.name
+def _attr(key: str, value: Any) -> str:
+    """`axis=1` as a user writes it; nothing for a switch that is off."""
+    if value is False:
+        return ""
+    if key == "axes" and isinstance(value, tuple) and len(value) == 1:
+        key, value = "axis", value[0]
+    text = value.name if isinstance(value, Graph) else attr_text(value)
     # Braces mark the places of inputs and nothing else.
-    return attr_text(value).replace("{", "(").replace("}", ")")
+    return f"{key}={text}".replace("{", "(").replace("}", ")")
 
 
 def expression(edge: Any, named: dict[int, str], longest: int = LONGEST) -> str | None:
