@@ -146,7 +146,7 @@ def _bad(trace: Trace, found: Finding, page: Page) -> list[Line]:
     if found.becomes is not None:
         said += [[], page.line("It becomes NaN further on:"), []]
         said += [*_place(trace, found.becomes, page), *_evidence(later, page)]
-    if found.reaches is not None:
+    if found.reaches or found.reaches_root is not None:
         said += [[], *page.prose(_reach(trace, found))]
     marks = {found.node: "first bad value"}
     if found.becomes is not None:
