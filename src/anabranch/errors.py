@@ -30,7 +30,7 @@ from typing import Any, Protocol
 
 LIBRARY_ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Programs that ship inside the package but write graphs like a user does.
-_APPLICATIONS = tuple(LIBRARY_ROOT + name for name in ("demo.py", "cli.py"))
+_APPLICATIONS = tuple(LIBRARY_ROOT + name for name in ("demo.py",))
 
 
 class Block(Protocol):
