@@ -6,6 +6,7 @@
 `demo`   the tour of the library
 `test`   every test but the long ones
 `fast`   leaves out the slow ones too
+`browser` the tests that open pages in Chromium
 `check`  lint, format and types
 `all`    check, then every test, the long ones too
 
@@ -42,8 +43,9 @@ LEVELS: dict[str, list[str]] = {
     "run": ["--constraint", "requirements/test.txt"],
     "test": ["--requirement", "requirements/test.txt"],
     "dev": ["--requirement", "requirements/dev.txt"],
+    "browser": ["--requirement", "requirements/browser.txt"],
 }
-INPUTS = ("pyproject.toml", "requirements/test.txt", "requirements/dev.txt")
+INPUTS = ("pyproject.toml", *(f"requirements/{level}.txt" for level in ("test", "dev", "browser")))
 
 Command = tuple[str | Path, ...]
 PYTEST: Command = (PYTHON, "-m", "pytest")
@@ -57,6 +59,7 @@ TASKS: dict[str, tuple[str, list[Command]]] = {
     "demo": ("run", [(BIN / "anabranch", "demo")]),
     "test": ("test", [(*PYTEST, "-m", "not long")]),
     "fast": ("test", [(*PYTEST, "-m", "not slow and not long")]),
+    "browser": ("browser", [(*PYTEST, "tests/browser")]),
     "check": ("dev", CHECK),
     "all": ("dev", [*CHECK, PYTEST]),
 }

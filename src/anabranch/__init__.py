@@ -36,6 +36,7 @@ from anabranch.errors import FreedGraphError as FreedGraphError
 from anabranch.errors import GradientCheckError as GradientCheckError
 from anabranch.errors import GraphError as GraphError
 from anabranch.errors import InternalError as InternalError
+from anabranch.errors import MissingExtraError as MissingExtraError
 from anabranch.errors import NoGradientError as NoGradientError
 from anabranch.errors import NonFiniteError as NonFiniteError
 from anabranch.errors import NoValueError as NoValueError

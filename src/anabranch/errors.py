@@ -15,6 +15,7 @@
     ├── NonFiniteError              also FloatingPointError: NaN or infinity where none may be
     ├── TraceFileError              also ValueError
     ├── GradientCheckError          also AssertionError: a derivative that differences deny
+    ├── MissingExtraError           also ImportError: an optional library is not installed
     └── InternalError               also AssertionError: a fault of the library, never of the user
 
 `str(error)` is the whole message: ``[code] sentence``, the source block, at most three facts and
@@ -29,7 +30,7 @@ from typing import Any, Protocol
 
 LIBRARY_ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # Programs that ship inside the package but write graphs like a user does.
-_APPLICATIONS = tuple(LIBRARY_ROOT + name for name in ("demo.py", "cli.py"))
+_APPLICATIONS = tuple(LIBRARY_ROOT + name for name in ("demo.py",))
 
 
 class Block(Protocol):
@@ -133,6 +134,10 @@ class TraceFileError(AnabranchError, ValueError):
 
 class GradientCheckError(AnabranchError, AssertionError):
     """A derivative disagrees with finite differences; the report is `details["report"]`."""
+
+
+class MissingExtraError(AnabranchError, ImportError):
+    """A library is not installed that only an extra of this package brings."""
 
 
 class InternalError(AnabranchError, AssertionError):

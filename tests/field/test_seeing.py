@@ -72,7 +72,7 @@ def test_the_report_has_op_shape_dtype_counts_and_operands(look):
     assert (told.finding.bad, told.finding.of, told.finding.index) == (1, 2, [0])
     operand = told.finding.proof[0]
     assert (operand.v, operand.summary.min, operand.summary.max) == (-1.0, -1.0, 1.0)
-    for words in ("sqrt", "float64 (2,)", "1 of 2 elements", "= -1"):
+    for words in ("sqrt", "float64 (2,)", "1 of 2 elements", "= -1", "runs from -1 to 1"):
         assert words in str(told)
 
 

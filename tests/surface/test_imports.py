@@ -38,7 +38,8 @@ LADDER: dict[str, set[str]] = {
     "datasets": set(),
     "linalg": {"core", "composed"},  # a namespace of what they hold
     "demo": {PUBLIC},
-    "cli": {PUBLIC, "demo"},
+    "commands": {PUBLIC, "errors", "core", "frontends", "inspection"},
+    "cli": {PUBLIC, "demo", "commands"},
     PUBLIC: BELOW_TESTING | {"testing", "inspection"},
 }
 REQUIRED = {"numpy", "ml_dtypes", "optree"}

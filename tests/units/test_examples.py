@@ -212,6 +212,11 @@ def test_examples_use_public_names_only():
         assert set(names) <= {"anabranch", "anabranch.testing"}, file.name
 
 
+@pytest.mark.parametrize("name", ["story", "softmax", "mlp"])
+def test_programs_that_commands_are_shown_on_run_by_themselves(name):
+    assert output_of(name) == ""
+
+
 # Code in the documentation
 
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+
+def held(label: str) -> str:
+    """A label as a part of an expression: one that is an expression itself goes into brackets."""
+    own = re.sub(r" #\d+$", "", label)  # without the number that tells it from its namesakes
+    return f"({label})" if re.search(r"[-+*/@%<>=&|^, ]", own) else label
 
 
 @dataclass(slots=True)

@@ -8,12 +8,14 @@ from pathlib import Path
 from anabranch.core.entry import boundary
 from anabranch.inspection.build import Builder
 from anabranch.inspection.explanation import Explanation, explained
+from anabranch.inspection.pictures import Pictures
 from anabranch.inspection.reader import read
 from anabranch.inspection.record import Record
 from anabranch.inspection.trace import Trace
+from anabranch.inspection.views import Views
 
 
-class Report:
+class Report(Views, Pictures):
     """A recorded run and what there is to see in it; made by `ab.inspect`.
 
     Attributes:
@@ -55,16 +57,11 @@ class Report:
 
         Example:
             >>> import anabranch as ab
-            >>> print(ab.inspect(lambda x, y: (x * y + x) ** 2, 2.0, 3.0).why("x"))
-            x   float64   gradient 64
-            <BLANKLINE>
-            the gradient of x arrived through #3 and #2
-            <BLANKLINE>
-              through #3   16 × 1 = 16
-              through #2   16 × 3 = 48
-            <BLANKLINE>
-              x → #3 → #4   1 × (8 + 8) = 16
-              x → #2 → #3 → #4   3 × 1 × (8 + 8) = 48
+            >>> answer = ab.inspect(lambda x, y: (x * y + x) ** 2, 2.0, 3.0).why("x")
+            >>> [share.amount.v for share in answer.finding.shares]
+            [16.0, 48.0]
+            >>> print(str(answer).splitlines()[0])
+            x   gradient 64 = 16 + 48
         """
         return explained(self.trace, name)
 

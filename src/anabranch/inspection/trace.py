@@ -11,8 +11,9 @@ sent nothing.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, cached_property
 from typing import Any
@@ -28,6 +29,7 @@ from anabranch.inspection.parts import (
     Scope,
     Source,
     Summary,
+    held,
 )
 
 FORMAT = "anabranch-trace"
@@ -118,7 +120,7 @@ class Trace:
         if len(given) == 1:
             return given
         number = name.removeprefix("#")
-        if not named and number.isdecimal() and int(number) < len(self.nodes):
+        if not named and number.isdecimal() and len(number) < 12 and int(number) < len(self.nodes):
             return [self.nodes[int(number)]]
         return named
 
@@ -131,10 +133,8 @@ class Trace:
 
     def written(self, node: Node) -> str:
         """The formula with the labels of the inputs; empty for a leaf."""
-        text = node.formula or ""
-        for edge in self.inputs(node.id):
-            text = text.replace(f"{{{edge.slot}}}", self.nodes[edge.from_].label)
-        return text
+        labels = {str(e.slot): held(self.nodes[e.from_].label) for e in self.inputs(node.id)}
+        return filled(node.formula or "", labels)
 
     def to_dict(self, *, seconds: bool = False) -> dict[str, Any]:
         """The trace as plain data after the schema, with numbers as JSON can carry them."""
@@ -156,6 +156,16 @@ class Trace:
                 parts.append(f"{_text(key)}:{_text(_plain(value, seconds))}")
         head = f'"format":{_text(FORMAT)},"version":{VERSION}'
         return "{" + ",\n".join([head, *parts]) + "}\n"
+
+
+def filled(formula: str, texts: Mapping[str, str]) -> str:
+    """A formula with these texts in the places of its slots; braces in them stay as they are.
+
+    Example:
+        >>> filled("{0} × {1}", {"0": "x", "1": "{0}"})
+        'x × {0}'
+    """
+    return re.sub(r"\{(\d+)\}", lambda place: texts.get(place[1], place[0]), formula)
 
 
 def _text(value: Any) -> str:

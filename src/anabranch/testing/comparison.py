@@ -70,6 +70,14 @@ class Comparison:
         return np.where(self.analytic == self.numeric, 0.0, difference)
 
     @property
+    def scale(self) -> float:
+        """The larger of the two values where they differ most: what `rtol` is a share of."""
+        if not len(self.analytic):
+            return 0.0
+        at = int(np.argmax(np.nan_to_num(self.errors, nan=np.inf)))
+        return float(max(abs(self.analytic[at]), abs(self.numeric[at])))
+
+    @property
     def relative(self) -> float:
         """The relative error in the norm, kinks left out."""
         smooth = [i for i in range(len(self.analytic)) if i not in self.kinks]

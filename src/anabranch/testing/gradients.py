@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from anabranch.errors import ArgumentError, GradientCheckError
 from anabranch.testing.comparison import Comparison, meets
 from anabranch.testing.differences import Array, base_step, one_sided, plateau, sizes, unit
 from anabranch.testing.problem import Argnums, Line, Problem
+from anabranch.testing.readings import Side, readings
 from anabranch.testing.report import GradientReport, GradientRow
 
 _AWAY = 20  # steps by which a point is moved off a kink
@@ -95,8 +96,9 @@ def check_gradients(
     ]
     blamed = () if all(row.verdict == "pass" for row in rows) else problem.suspects()
     report = GradientReport(
-        problem.name, problem.outputs, tuple(rows), problem.evaluations, tuple(blamed)
-    )
+        problem.name, problem.outputs, tuple(rows), problem.evaluations, tuple(blamed),
+        tuple(readings(check.sides)),
+    )  # fmt: skip
     if raise_on_failure and not report.ok:
         raise located(_failure(report))
     return report
@@ -126,11 +128,16 @@ class _Check:
     eps: float | None
     directions: int
     rng: np.random.Generator
+    sides: list[Side] = field(default_factory=list)
 
     def by_elements(self, position: int) -> GradientRow:
         """Every element of one input, by itself."""
-        found = self._elements(position, list(np.ndindex(self.problem.points[position].shape)))
-        return self._row(position, found, "elements")
+        shape = self.problem.points[position].shape
+        found = self._elements(position, list(np.ndindex(shape)))
+        row = self._row(position, found, "elements")
+        pair = (found.analytic.reshape(shape), found.numeric.reshape(shape))
+        self.sides.append(Side(row.name, *pair, row.ok))
+        return row
 
     def by_directions(self, position: int) -> GradientRow:
         """Random directions within one input, at two evaluations each."""
@@ -295,6 +302,9 @@ class _Check:
             relative=found.relative,
             atol=found.atol,
             rtol=found.rtol,
+            scale=found.scale,
+            differing=int(np.count_nonzero(~found.passes)),
+            compared=len(found.analytic),
             method=method,
             verdict=found.verdict,
             worst=found.worst,

@@ -44,6 +44,7 @@ class GradientRow:
         atol, rtol, scale: the tolerance at the largest error, atol + rtol * scale.
         method: `"elements"` or `"directions"`.
         verdict: `"pass"`, `"kink"`, `"precision"` or `"wrong"`.
+        differing, compared: how many of the elements or directions do not pass, of how many.
         worst: the index of the element that failed most clearly; None if none did.
         notes: what else there is to say, a sentence each.
     """
@@ -57,8 +58,11 @@ class GradientRow:
     relative: float
     atol: float
     rtol: float
+    scale: float
     method: str
     verdict: str
+    differing: int = 0
+    compared: int = 0
     worst: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
 
@@ -83,7 +87,8 @@ class GradientReport:
     """The rows of a gradient check, the shapes of what was differentiated, and its cost.
 
     `str(report)` is a table; when something is wrong, the shapes come first. `suspects` names the
-    ops with a wrong rule, and those that stand at a kink, with their lines.
+    ops with a wrong rule, and those that stand at a kink, with their lines; `readings` says where
+    a wrong gradient is a right one in the wrong place: swapped, transposed, times a factor.
     """
 
     function: str
@@ -91,6 +96,7 @@ class GradientReport:
     rows: tuple[GradientRow, ...]
     evaluations: int
     suspects: tuple[str, ...] = ()
+    readings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -128,7 +134,7 @@ class GradientReport:
             lines += [*self._shapes(), ""]
         lines += _table([_HEAD, *(row.cells for row in self.rows)])
         lines += [f"  {row.name}: {note}" for row in self.rows for note in row.notes]
-        lines += [f"  {suspect}" for suspect in self.suspects]
+        lines += [f"  {one}" for one in (*self.readings, *self.suspects)]
         lines += [
             "  passes where |analytic - numeric| <= atol + rtol * scale,"
             " scale = max(|analytic|, |numeric|)",

@@ -8,6 +8,7 @@ that it spoils, and a kink gets its op, element and line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ def suspects(results: Sequence[Any]) -> list[str]:
 
 def _faults(tensor: Any, rng: np.random.Generator) -> Iterator[str]:
     node, xs = tensor.node, input_values(tensor.node)
+    wrong = []
     for slot, edge in enumerate(node.inputs):
         if isinstance(edge, Literal) or not is_floating(edge.dtype) or not edge.is_tracked:
             continue
@@ -50,10 +52,29 @@ def _faults(tensor: Any, rng: np.random.Generator) -> Iterator[str]:
             continue
         analytic, numeric, slack = _slopes(tensor, slot, xs, rng)
         if abs(analytic - numeric) > slack or not np.isfinite(analytic - numeric):
+            wrong.append(slot)
             yield (
                 f"the derivative of {_name(node)} by its input {slot} is {analytic:.6g} along a"
                 f" direction, a difference says {numeric:.6g}{_place(node)}"
             )
+    for i, j in combinations(wrong, 2):
+        if node.inputs[i].aval == node.inputs[j].aval and _are_swapped(tensor, i, j, xs, rng):
+            yield (
+                f"{_name(node)} gives its inputs {i} and {j} each other's derivative:"
+                f" are they swapped?{_place(node)}"
+            )
+
+
+def _are_swapped(
+    tensor: Any, i: int, j: int, xs: tuple[Any, ...], rng: np.random.Generator
+) -> bool:
+    """Whether the rule for each of two inputs fits the differences of the other one."""
+    cts = _cotangents(tensor, rng)
+    return all(
+        abs(analytic - numeric) <= slack
+        for mine, other in ((i, j), (j, i))
+        for analytic, numeric, slack in [_slopes(tensor, mine, xs, rng, cts, other)]
+    )
 
 
 def _kink(node: Node, slot: int, xs: tuple[Any, ...]) -> str | None:
@@ -76,22 +97,35 @@ def _kink(node: Node, slot: int, xs: tuple[Any, ...]) -> str | None:
     return f" at element {list(index)}" if index else ""
 
 
+def _cotangents(tensor: Any, rng: np.random.Generator) -> list[Any]:
+    return [normal(*np.shape(y)).make(rng).astype(y.dtype)[()] for y in tensor.values]
+
+
 def _slopes(
-    tensor: Any, slot: int, xs: tuple[Any, ...], rng: np.random.Generator
+    tensor: Any,
+    slot: int,
+    xs: tuple[Any, ...],
+    rng: np.random.Generator,
+    cts: list[Any] | None = None,
+    moved: int | None = None,
 ) -> tuple[float, float, float]:
-    """The rule's slope along a random direction, the difference's, and how far they may differ."""
+    """The rule's slope along a random direction, the difference's, and how far they may differ.
+
+    The difference is taken in input `moved`, the same as the rule's by default.
+    """
     node = tensor.node
-    x = np.asarray(xs[slot])
+    place = slot if moved is None else moved
+    x = np.asarray(xs[place])
     ys = tensor.values
-    cts = [normal(*np.shape(y)).make(rng).astype(y.dtype)[()] for y in ys]
+    cts = _cotangents(tensor, rng) if cts is None else cts
     several = len(ys) > 1
     ct, y = (tuple(cts), tuple(ys)) if several else (cts[0], ys[0])
     common = node.op.common
     shared = None if common is None else common(ct, y, *xs, **node.attrs)
     part = pulled_back(node, slot, ct, y, xs, shared, meeting(ys[0]))
     v = normal(*x.shape).make(rng) * sizes(x)
-    above = _scalar(node, slot, xs, x + _STEP * v, cts)
-    below = _scalar(node, slot, xs, x - _STEP * v, cts)
+    above = _scalar(node, place, xs, x + _STEP * v, cts)
+    below = _scalar(node, place, xs, x - _STEP * v, cts)
     analytic = float(np.sum(np.asarray(part) * v))
     terms = sum(float(np.sum(np.abs(c * np.asarray(one)))) for c, one in zip(cts, ys, strict=True))
     slack = 1e-4 * max(abs(analytic), float(np.sum(np.abs(np.asarray(part) * v))))

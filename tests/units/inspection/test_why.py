@@ -59,7 +59,7 @@ def test_paths_beyond_a_number_are_counted_not_walked():
     assert count == 2**200
     told = explained(trace, "x")
     assert told.finding.more_paths == 2**200 - MOST_PATHS
-    assert f"and {2**200 - MOST_PATHS} more paths" in str(told)
+    assert "and 1.607e60 more paths" in str(told)
     again = reader.parsed(trace.to_json())
     assert str(explained(again, "x")) == str(told)
 

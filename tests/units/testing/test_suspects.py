@@ -36,10 +36,26 @@ def test_a_wrong_rule_of_several_inputs_is_named_by_input() -> None:
             vjp=(swapped(0), swapped(1)),
         )  # fmt: skip
         lines = blamed(lambda a, b: op(a, b).sum(), np.ones(3), np.ones(3))
-    assert [line.split(" is ")[0] for line in lines] == [
+    assert [line.split(" is ")[0] for line in lines[:-1]] == [
         "the derivative of weighted by its input 0",
         "the derivative of weighted by its input 1",
     ]
+    assert lines[-1].startswith("weighted gives its inputs 0 and 1 each other's derivative")
+
+
+@pytest.mark.parametrize("factors", [(3.0, 3.0), (5.0, 4.0)])
+def test_rules_that_are_wrong_otherwise_are_not_called_swapped(factors) -> None:
+    def rule(slot):
+        return lambda ct, y, a, b: ct * factors[slot]
+
+    with temporary_ops():
+        op = ab.Op(
+            "weighted", aval=lambda a, b: a, ref=lambda a, b: 2.0 * a + 5.0 * b, doc="x",
+            vjp=(rule(0), rule(1)),
+        )  # fmt: skip
+        lines = blamed(lambda a, b: op(a, b).sum(), np.ones(3), np.ones(3))
+    assert len(lines) == 2
+    assert not any("swapped" in line for line in lines)
 
 
 @pytest.mark.parametrize(

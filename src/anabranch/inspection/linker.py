@@ -1,0 +1,168 @@
+"""Plain modules joined into one script: what the page needs of a bundler, and no more.
+
+Rules that make it safe, which a test checks: one-line imports of names from modules beside;
+exports only of const and function; names at top level unique across modules.  Comments and needless
+spaces are left out, and names stay: the readable page is the folder `page/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+
+IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
+EXPORT = re.compile(r"^export (?=const|function|async|class)", re.MULTILINE)
+# Comments, strings and regular expressions (those follow an opening sign) are taken whole.
+_SCRIPT = re.compile(
+    r"(?P<note>//[^\n]*|/\*.*?\*/)"
+    r"|(?P<text>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+    r"|(?P<rule>(?<=[(,=:!&|?])\s*/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*)"
+    r"|(?P<mark>`)|(?P<space>\s+)|(?P<word>[\w$]+)|(?P<other>.)",
+    re.DOTALL,
+)
+_CLOSING = re.compile(r";\n?\}")
+_ONE = re.compile(r"(?<![\w$])\((\w+)\)=>")
+
+
+@cache
+def source(name: str) -> str:
+    """A file of the page."""
+    return files("anabranch.inspection").joinpath("page", name).read_text("utf-8")
+
+
+def linked(modules: Iterable[str]) -> str:
+    """Modules and all that they import as one script, each once, what is needed first.
+
+    Example:
+        >>> from anabranch.inspection.linker import linked
+        >>> linked(["dom"]).count("function el(")
+        1
+    """
+    done: set[str] = set()
+    out: list[str] = []
+
+    def take(name: str) -> None:
+        if name in done:
+            return
+        done.add(name)
+        text = source(f"{name}.js")
+        for needed in IMPORT.findall(text):
+            take(needed)
+        out.append(squeezed(EXPORT.sub("", IMPORT.sub("", text))))
+
+    for module in modules:
+        take(module)
+    return "\n".join(out)
+
+
+def squeezed(script: str) -> str:
+    """A script without comments and without the spaces that nothing needs.
+
+    Example:
+        >>> from anabranch.inspection.linker import squeezed
+        >>> squeezed('const a = [1, 2];  // two\\nif (a) { f(`${a + 1} b`, "c  d"); }')
+        'let a=[1,2];if(a){f(`${a+1} b`,"c  d")}'
+    """
+    out: list[str] = []
+    at = 0
+    while at < len(script):
+        found = _SCRIPT.match(script, at)
+        assert found is not None
+        kind, text = found.lastgroup, found[0]
+        at = found.end()
+        if kind == "mark":
+            end = _template(script, at)
+            text, at = _filled(script[at - 1 : end]), end
+        elif kind == "note":
+            continue
+        elif kind == "space":
+            text = "\n" if "\n" in text else " "
+        elif kind == "rule":
+            text = text.lstrip()
+        elif text == "const":
+            text = "let"
+        out.append(text)
+    return _joined(out)
+
+
+def _filled(template: str) -> str:
+    """A template literal whose expressions are squeezed too."""
+    out, at = [], 0
+    while (start := template.find("${", at)) >= 0:
+        if template[start - 1] == "\\":
+            out.append(template[at : start + 2])
+            at = start + 2
+            continue
+        end, depth = start + 2, 1
+        while depth:
+            c = template[end]
+            depth += (c == "{") - (c == "}")
+            end = _template(template, end + 1) if c == "`" else end + 1
+        out.append(template[at : start + 2] + squeezed(template[start + 2 : end - 1]) + "}")
+        at = end
+    return "".join([*out, template[at:]])
+
+
+def _joined(parts: list[str]) -> str:
+    """The parts with a space only between two words, and no empty lines."""
+    out: list[str] = []
+    for i, part in enumerate(parts):
+        if part in (" ", "\n"):
+            last = out[-1][-1:] if out else "\n"
+            after = next((p[0] for p in parts[i + 1 :] if p not in (" ", "\n")), "")
+            if last in ("\n", ""):
+                continue
+            if part == "\n":
+                if last not in ";{,(" and after not in "})":
+                    out.append("\n")
+            elif _needed(last, after):
+                out.append(" ")
+        else:
+            out.append(part)
+    script = "".join(out).strip()
+    return _CLOSING.sub("}", _ONE.sub(r"\1=>", script))
+
+
+def _needed(a: str, b: str) -> bool:
+    words = re.compile(r"[\w$]")
+    return bool(words.match(a) and words.match(b)) or (a == b and a in "+-")
+
+
+def _template(script: str, at: int) -> int:
+    """The end of a template literal that begins before `at`, with those inside it."""
+    depth = 0
+    while at < len(script):
+        c = script[at]
+        if c == "\\":
+            at += 1
+        elif depth == 0 and c == "`":
+            return at + 1
+        elif c == "`":
+            at = _template(script, at + 1) - 1
+        elif script.startswith("${", at):
+            depth += 1
+            at += 1
+        elif c == "{" and depth:
+            depth += 1
+        elif c == "}" and depth:
+            depth -= 1
+        at += 1
+    return at
+
+
+def styled(sheets: Iterable[str]) -> str:
+    """Style sheets as one, without comments and needless spaces.
+
+    Example:
+        >>> from anabranch.inspection.linker import styled
+        >>> "\\n}" in styled(["style.css"])
+        False
+    """
+    text = "\n".join(source(name) for name in sheets)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"[ \t]+", " ", text)
+    text = re.sub(r"\s*([{};,>~]|(?<=\S) \+ (?=\S))\s*", lambda m: m[1].strip(), text)
+    text = re.sub(r"(?<=[\w-]): (?=[^{}]*[;}])", ":", text)
+    return re.sub(r";\}", "}", text).strip()

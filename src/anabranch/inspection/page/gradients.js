@@ -1,0 +1,37 @@
+import { el, fill } from "./dom.js";
+import { ceil, finite, floor, max, min, round } from "./math.js";
+import { text, facts, isLeaf, said, pathOf, typeOf, clean } from "./story.js";
+
+/** The health of gradients: findings as sentences, the profile over depth, one row a leaf. */
+export function gradients(host, { ix, follow, aside, ask }) {
+  const { t } = ix, grads = t.nodes.map((n) => n.grad && facts(n.grad, n.shape)), drawn = (v) => v > 0 && finite(v);
+  const leaves = t.nodes.filter((n) => isLeaf(n) && (n.grad || n.requires_grad)).map((n) => n.id), logs = grads.filter((f) => f && drawn(f.norm)).map((f) => Math.log10(f.norm));
+  const lo = floor(logs.reduce((a, v) => min(a, v), 0)), hi = max(lo + 1, ceil(logs.reduce((a, v) => max(a, v), 0))), part = (log) => (log - lo) / (hi - lo);
+  const sum = (key) => leaves.reduce((s, n) => s + (grads[n]?.[key] ?? 0), 0).toLocaleString("en"), power = (m) => (m ? "1e" + text(m) : "1");
+  const row = (n) => {
+    const f = grads[n], v = t.nodes[n].value && facts(t.nodes[n].value, t.nodes[n].shape), bad = f?.broken > 0;
+    return el("tr", { onclick: () => follow(n) }, el("th.mono", { scope: "row" }, el("button", ix.label[n])), el("td.mono.mute", typeOf(t.nodes[n])), el("td.v.r", v ? text(v.norm) : "·"), el(bad ? "td.r.bad" : "td.r.g", !f ? "∅ none" : bad ? said(t.nodes[n].grad) : text(f.norm)),
+      el("td.bar-cell", el("i", { class: bad ? "meter bad" : "meter", style: `width:${bad ? 100 : f && drawn(f.norm) ? max(2, round(100 * part(Math.log10(f.norm)))) : 0}%` })), el("td.r.mono", f && `${f.zero}/${f.n}`, f?.n && f.zero === f.n && el("b.bad", " ▲")), el("td.r.mono.mute", f && v?.norm ? text(f.norm / v.norm, 3) : "–"));
+  };
+  fill(host, ix.backward ? [el("ul.found", (t.findings ?? []).map((f) => f.text && el("li", el("button", { onclick: () => ask(f) }, el("b.bad", "▲ "), f.about !== undefined && el("b.mono", ix.label[f.about], " "), clean(f.text))))),
+    el("h2", "Gradient norm by depth"), el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Profile" }, profile()), el("h2", "Parameters and inputs"),
+    el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Leaves" }, el("table.nodes", el("thead", el("tr", ["name", "type", "|value|", "|gradient|", "log scale", "zero", "gradient / value"].map((h, k) => el(k < 2 || k === 4 ? "th" : "th.r", { scope: "col" }, h)))), el("tbody", leaves.map(row)))),
+    el("p.mute", `${leaves.length} ${leaves.length === 1 ? "leaf" : "leaves"}, ${sum("n")} elements, ${sum("zero")} of them with gradient 0. The log scale goes from ${power(lo)} to ${power(hi)}.`)] : el("p.empty", "Backward has not run, so there are no gradients."));
+
+  /** One dot an op in forward order: going left, a falling line is vanishing, a rising one exploding. */
+  function profile() {
+    const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 900, H = 200, X = (k) => 60 + (820 * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), steps = min(4, hi - lo), groups = [];
+    order.forEach((n, k) => { const s = pathOf(ix, n)[1]; if (groups.at(-1)?.s === s && groups.length) groups.at(-1).to = k; else groups.push({ s, from: k, to: k }); });
+    const dot = (n, k) => {
+      const f = grads[n], act = { onclick: () => follow(n) }, title = el("title", `${ix.label[n]}: ${said(t.nodes[n].grad)}`), y = Y(Math.log10(f.norm));
+      if (f.broken) return el("path.dot-bad", { d: `M${X(k) - 4} 12l8 8m0 -8l-8 8`, ...act }, title);
+      if (!drawn(f.norm)) return el("path.dot-zero", { d: `M${X(k) - 4} 168h8`, ...act }, title);
+      const cls = groups.findIndex((g) => k <= g.to) % 2 ? "dot alt" : "dot";
+      return isLeaf(t.nodes[n]) ? el("path", { d: `M${X(k)} ${y - 5.5}l5.5 5.5l-5.5 5.5l-5.5 -5.5z`, class: cls, ...act }, title) : el("circle", { cx: X(k), cy: y, r: 4, class: cls, ...act }, title);
+    };
+    return el("svg.profile", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Gradient norms of ${order.length} values in forward order, from ${power(lo)} to ${power(hi)}` },
+      [...Array(steps + 1).keys()].map((k) => lo + round(((hi - lo) * k) / steps)).map((m) => [el("path.rule", { d: `M56 ${Y(m)}H${W - 16}` }), el("text.t13.mute.end", { x: 48, y: Y(m) + 4 }, power(m))]),
+      groups.length > 1 && groups.length < 12 ? groups.map((g) => g.s !== undefined && el("text.t13.mute.mid", { x: (X(g.from) + X(g.to)) / 2, y: H - 6 }, clean(t.scopes[g.s].name).slice(0, 14))) : [el("text.t13.mute", { x: 60, y: H - 6 }, "inputs"), el("text.t13.mute.end", { x: W - 20, y: H - 6 }, "result")], order.map((n, k) => k % every === 0 && dot(n, k)));
+  }
+  return { show: aside };
+}

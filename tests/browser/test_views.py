@@ -1,0 +1,115 @@
+"""The table, the gradients, and why."""
+
+import pytest
+
+
+def rows(seen):
+    return [row.split("\t") for row in seen.page.locator("#table tbody tr").all_inner_texts()]
+
+
+def test_the_table_is_the_equal_twin_of_the_picture(show, graphs):
+    seen = show(graphs["story"], "view=table")
+    table = rows(seen)
+    assert next(row[1:6] for row in table) == ["x", "input", "f64", "2", "64"]
+    assert table[0][6] == "16 through s + 48 through p"
+    assert [row[6] for row in table][1:] == [
+        "32 through p",
+        "16 through s",
+        "8 through z + 8 through z",
+        "seed",
+    ]
+    assert [row[5] for row in table] == ["64", "32", "16", "16", "1"]
+
+
+def test_the_table_sorts_searches_and_follows(show, graphs):
+    seen = show(graphs["perceptron"], "view=table")
+    seen.page.get_by_role("button", name="gradient", exact=True).click()
+    seen.page.get_by_role("button", name="gradient ↑").click()
+    assert seen.page.locator("th[aria-sort='descending']").inner_text().startswith("gradient")
+    seen.press("/")
+    seen.page.keyboard.type("layer2 op:input")
+    assert [row[1] for row in rows(seen)] in (["layer2.W", "layer2.b"], ["layer2.b", "layer2.W"])
+    assert "2 of" in seen.text(".tools")
+    seen.page.keyboard.press("Escape")
+    seen.page.locator("#table tbody tr").first.click()
+    assert "layer2." in seen.text("#panel h2")
+    seen.press("ArrowDown")
+    assert "layer2." in seen.text("#panel h2")
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("value:nan", ["p", "#4", "#5", "#6", "loss"]),
+        ("value:inf", ["e", "#2", "#4"]),
+        ("#0", ["h"]),
+        ("op:exp", ["e"]),
+        ("shape:2x*", ["h", "e", "#2", "p", "#4"]),
+        ("op:ex* grad:none", []),
+        ("order:<2", ["h", "e"]),
+        ("nothing", []),
+    ],
+)
+def test_the_search_language(show, graphs, query, names):
+    seen = show(graphs["overflow"], "view=table")
+    seen.page.get_by_role("searchbox").fill(query)
+    assert [row[1] for row in rows(seen)] == names
+
+
+def test_columns_can_be_left_out(show, graphs):
+    seen = show(graphs["story"], "view=table")
+    assert "gain" not in seen.text("#table thead")  # empty, so not there from the start
+    seen.page.get_by_text("Columns").click()
+    seen.page.get_by_label("type").uncheck()
+    assert "type" not in seen.text("#table thead")
+
+
+def test_gradients_show_every_leaf_with_its_norm(show, graphs):
+    seen = show(graphs["perceptron"], "view=gradients")
+    text = seen.text("#gradients")
+    assert all(f"layer{k}.{w}" in text for k in (1, 2, 3) for w in "Wb")
+    assert "6 leaves, 337 elements" in text
+    assert seen.page.locator("#gradients .meter").count() == 6
+    assert seen.page.locator("#gradients .dot").count() > 12
+    seen.page.get_by_role("button", name="layer2.W").click()
+    assert seen.text("#panel h2") == "layer2.W"
+
+
+def test_the_first_value_that_is_not_finite_opens_the_page(show, graphs):
+    seen = show(graphs["overflow"])
+    panel = seen.text("#panel")
+    assert "First value that is infinite: e" in panel and "h[1, 0]" in panel and "812.3" in panel
+    assert "It becomes NaN at" in panel and "Way out" in panel
+    assert "e = exp(h)" in seen.text("#why .fault")
+    seen.press("]")
+    assert seen.text("#panel h2") != "First value that is infinite: e"
+    seen.press("s", "End")
+    assert seen.page.locator(".node .tag-bad").count() == 1
+    assert "first ∞" in seen.node("e")
+
+
+def test_why_a_gradient_is_what_it_is(show, graphs):
+    seen = show(graphs["story"], "node=x")
+    seen.press("w")
+    assert [line.split("\n")[0] for line in seen.page.locator(".stepcard").all_inner_texts()] == [
+        "z = s × s",
+        "s = p + x",
+        "p = x × y",
+        "x input",
+    ]
+    assert seen.page.locator(".hop").all_inner_texts() == ["× 8 = 8", "× 1 = 16", "× 3 = 48"]
+    assert "3 × 1 × (8 + 8) = 48" in seen.text("#panel")
+    seen.page.locator(".stepcard").nth(1).click()
+    assert "How the gradient came about: s" in seen.text("#panel")
+
+
+def test_a_page_with_the_story_alone_has_its_table_too(show, graphs):
+    from anabranch.inspection.to_html import STORY  # noqa: PLC0415
+
+    seen = show(graphs["story"], views=STORY)
+    assert seen.page.locator("#views button").all_inner_texts() == ["Story", "Table"]
+    seen.press("t")
+    assert rows(seen)[0][1] == "x"
+    seen.press("w")
+    assert seen.page.evaluate("document.body.dataset.view") == "table"
+    assert seen.quiet()
