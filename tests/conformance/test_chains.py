@@ -20,7 +20,7 @@ APPLIED = {
     "broadcast_to": lambda x: ab.broadcast_to(x, (2, *x.shape)),
     "linalg.vector_norm": lambda x: ab.linalg.vector_norm(x),
     "max_pool": lambda x: ab.max_pool(ab.reshape(x, (1, 1, -1)), 1),
-    "pad": lambda x: ab.pad(x, 1, 0.75) if x.shape else x,
+    "pad": lambda x: ab.pad(x, 1, constant_values=0.75) if x.shape else x,
     "permute": lambda x: ab.permute(ab.reshape(x, (1, -1))),
     "reshape": lambda x: ab.reshape(x, (-1, 1)),
     "sliding_windows": lambda x: ab.sliding_windows(ab.reshape(x, (-1,)), (1,)),

@@ -18,7 +18,9 @@ OPS = [op for op in registered_ops() if op not in LEAVES]
 
 
 def smooth_slots(op):
-    rules = map(op.gradient, range(op.inputs))
+    # Some ops take any number of inputs: as many count as their samples have.
+    most = max((len(sample.inputs) for sample in op.samples), default=op.inputs)
+    rules = map(op.gradient, range(most))
     return [i for i, rule in enumerate(rules) if not isinstance(rule, NoGradient | Unsupported)]
 
 

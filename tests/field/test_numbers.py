@@ -268,7 +268,7 @@ def test_any_split_of_a_tie_sums_to_one(grad, values):
         "last of cummax": lambda x: ab.cummax(x)[-1],
         "first of cummax from behind": lambda x: ab.cummax(x, reverse=True)[0],
         "max along an axis": lambda x: ab.sum(ab.max(ab.reshape(x, (1, -1)), axis=1)),
-        "a window": lambda x: ab.max(ab.pad(x, 1, -inf)),
+        "a window": lambda x: ab.max(ab.pad(x, 1, constant_values=-inf)),
     }
     for name, f in pool.items():
         share = grad(f)(x)

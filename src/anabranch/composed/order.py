@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.composed.indexing import take
 from anabranch.composed.naming import composed
 from anabranch.composed.statistics import mean
 from anabranch.core.aval import aval_of
@@ -15,7 +16,6 @@ from anabranch.core.dtype import is_floating, is_half
 from anabranch.core.values import ARRAYS, as_array
 from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError
 from anabranch.ops.elementwise import absolute, astype
-from anabranch.ops.index import take
 from anabranch.ops.layout import permute, reshape, reshaped
 from anabranch.ops.product import as_lines
 from anabranch.ops.reduce import require_elements

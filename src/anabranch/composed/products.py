@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from anabranch.composed.einsum import Factor, contracted
+from anabranch.composed.indexing import take
 from anabranch.composed.naming import composed
 from anabranch.core.aval import aval_of
 from anabranch.errors import ArgumentError, DTypeError, ShapeError
 from anabranch.ops.elementwise import multiply
-from anabranch.ops.index import take
 from anabranch.ops.layout import permute, reshape, reshaped
 from anabranch.ops.linalg import matmul
 from anabranch.ops.rules import axis_index, shape_of

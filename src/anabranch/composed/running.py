@@ -23,7 +23,7 @@ def _running(
     found = scan(x, axis=place, dtype=dtype)
     if not include_initial:
         return found
-    return pad(found, [(int(one == place), 0) for one in range(ndim)], start)
+    return pad(found, [(int(one == place), 0) for one in range(ndim)], constant_values=start)
 
 
 @composed

@@ -105,7 +105,7 @@ class Op:
     common: Rule | None = None
     absent: bool = False
     linear: tuple[int, ...] = ()
-    jvp: tuple[Slot | None, ...] | None = None
+    jvp: tuple[Slot | None, ...] | Callable[[int], Any] | None = None
     call: Rule | None = None
     scalar: Slot | str = _NOT_WRITTEN
     lower: Slot | str = _NOT_WRITTEN
@@ -141,6 +141,10 @@ class Op:
         if type(rules) is not tuple:
             return rules(slot) if callable(rules) else rules
         return rules[slot] if slot < len(rules) else Unsupported("its record has too few rules")
+
+    def tangent(self, slot: int) -> Any:
+        """The rule that sends a tangent from this input, if the record gives one."""
+        return self.jvp(slot) if callable(self.jvp) else self.jvp and self.jvp[slot]
 
     @property
     def inputs(self) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from anabranch.core.bind import is_operand
 from anabranch.core.entry import leaving
+from anabranch.core.places import At
 from anabranch.core.registry import functions
 from anabranch.errors import AnabranchError, ArgumentError
 
@@ -126,9 +127,18 @@ class Operators:
     cumprod = _call("cumprod")
     var = _call("var")
     std = _call("std")
-    reshape = _call("reshape")
     astype = _call("astype")
+
+    diagonal = _call("diagonal")
+    flatten = _call("ravel")
+    nonzero = _call("nonzero")
+    ravel = _call("ravel")
+    repeat = _call("repeat")
+    reshape = _call("reshape")
+    squeeze = _call("squeeze")
+    swapaxes = _call("swapaxes")
     take = _call("take")
+    trace = _call("matrix_trace")
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         # NumPy would convert to an array and so drop the history without a word.
@@ -146,7 +156,7 @@ class Operators:
             ArgumentError(
                 "item-assignment",
                 "values do not change: item assignment would pull them from under the graph",
-                hint="ab.scatter_add and ab.where build a new value; x.data[...] changes a leaf",
+                hint="x.at[i].set(v) and ab.where build a new value; x.data[...] changes a leaf",
             )
         )
 
@@ -157,6 +167,17 @@ class Operators:
     def __rdivmod__(self, other: Any) -> Any:
         quotient = self.__rfloordiv__(other)
         return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))
+
+    @property
+    def at(self) -> At:
+        """`x.at[i].set(v)`, `.add(v)`, ...: a new value, changed at an index; x stays as it is.
+
+        Example:
+            >>> import anabranch as ab
+            >>> ab.tensor([1.0, 2.0]).at[0].add(5.0)
+            tensor([6., 2.])
+        """
+        return At(self)
 
     def __rpow__(self, other: Any) -> Any:
         return _call("power")(other, self) if is_operand(other) else NotImplemented

@@ -63,7 +63,7 @@ def pushed_forward(node: Node, slot: int, t: Any, y: Any, xs: tuple[Any, ...]) -
         return None
     if slot in op.linear:
         return bind(op, *xs[:slot], t, *xs[slot + 1 :], **attrs)
-    given: Any = op.jvp[slot] if op.jvp is not None else None
+    given = op.tangent(slot)
     if given is not None and not isinstance(given, NoGradient | Unsupported):
         return given(t, y, *xs, **attrs)
     if isinstance(rule, Unsupported):

@@ -15,6 +15,7 @@ from anabranch.core.registry import functions
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import as_shape, owned, settled
 from anabranch.errors import ArgumentError, ShapeError
+from anabranch.ops.places import require_fill
 from anabranch.ops.rules import axis_index, shape_of
 
 
@@ -102,24 +103,67 @@ permute: Op = Op(
 )
 
 Widths = tuple[tuple[int, int], ...]
+# The pad modes that repeat elements; NumPy itself says which, on positions instead of elements.
+_REPEATING = ("edge", "reflect", "symmetric", "wrap")
 
 
-def _pad_aval(x: Aval, *, widths: Widths, fill: float) -> Aval:
+def _pad_aval(x: Aval, *, widths: Widths, fill: Any) -> Aval:
     if len(widths) != x.ndim or any(n < 0 for pair in widths for n in pair):
         raise ShapeError(
             "bad-padding", f"pad widths {widths} must be a pair of counts for each axis of {x}"
         )
+    require_fill(fill, x.dtype)
     return x.with_shape(
         tuple(n + before + after for n, (before, after) in zip(x.shape, widths, strict=True))
     )
 
 
-def _pad(x: Any, pad_width: Any, constant_values: float = 0) -> Any:
-    widths = np.broadcast_to(np.asarray(pad_width), (len(shape_of(x)), 2))
-    if widths.dtype.kind not in "iu":
+def _pairs(given: Any, ndim: int) -> Any:
+    """A number, a pair, or a pair for each axis, as pairs."""
+    try:
+        return np.broadcast_to(np.asarray(given), (ndim, 2))
+    except ValueError:
+        raise ArgumentError(
+            "bad-padding", f"{given!r} is no number, pair, or pair for each of {ndim} axes"
+        ) from None
+
+
+def _pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
+    ndim = len(shape_of(x))
+    counts = _pairs(pad_width, ndim)
+    if counts.dtype.kind not in "iu":
         raise ArgumentError("bad-padding", f"pad widths must be integers, not {pad_width!r}")
-    pairs = tuple((int(before), int(after)) for before, after in widths)
-    return bind(pad, x, widths=pairs, fill=constant_values)
+    widths: Widths = tuple((int(before), int(after)) for before, after in counts)
+    if mode in _REPEATING:
+        return _pad_by_places(x, widths, mode)
+    if mode != "constant":
+        known = ", ".join(map(repr, ("constant", *_REPEATING)))
+        raise ArgumentError("bad-argument", f"pad has the modes {known}, not {mode!r}")
+    if hasattr(constant_values, "aval"):  # computed, and perhaps differentiated
+        padded = bind(pad, x, widths=widths, fill=0)
+        inside = np.pad(np.ones(shape_of(x), bool), widths)
+        return functions()["where"](inside, padded, constant_values)
+    if np.ndim(constant_values) == 0:
+        return bind(pad, x, widths=widths, fill=constant_values)
+    for axis, fills in enumerate(_pairs(constant_values, ndim).tolist()):
+        for side in (0, 1):
+            only = [[0, 0] for _ in widths]
+            only[axis][side] = widths[axis][side]
+            x = bind(pad, x, widths=tuple((b, a) for b, a in only), fill=fills[side])
+    return x
+
+
+def _pad_by_places(x: Any, widths: Widths, mode: Any) -> Any:
+    for axis, (length, width) in enumerate(zip(shape_of(x), widths, strict=True)):
+        if width == (0, 0):
+            continue
+        if min(width) < 0 or not length:
+            raise ShapeError(
+                "bad-padding", f"mode {mode!r} cannot pad axis {axis} of length {length} by {width}"
+            )
+        places = np.pad(np.arange(length), width, mode)
+        x = bind("gather", x, places, axes=(axis,))
+    return x
 
 
 def _pad_ref(x: Any, *, widths: Widths, fill: float) -> Any:
@@ -152,7 +196,9 @@ pad: Op = Op(
         sample(normal(0, 1), widths=((1, 1), (0, 0)), fill=0),
         sample(normal(), widths=(), fill=0),
     ),
-    doc="Surround the value with a constant: `pad_width` elements before and after each axis.",
+    doc="Surround the value: `pad_width` elements before and after each axis, which are"
+    " `constant_values`, or repeat elements of x by `mode`, one of `'edge'`, `'reflect'`,"
+    " `'symmetric'` and `'wrap'`.",
 )
 
 

@@ -36,7 +36,7 @@ def _led(v: Any, axis: int, reverse: bool, fill: Any) -> Any:
     """v with one more place in front along the axis; with `reverse` behind."""
     widths = [(0, 0)] * len(shape_of(v))
     widths[axis] = (0, 1) if reverse else (1, 0)
-    return pad(v, widths, fill)
+    return pad(v, widths, constant_values=fill)
 
 
 def before(v: Any, axis: int, reverse: bool, fill: Any) -> Any:

@@ -138,7 +138,9 @@ def extremum(
     x = prepared(x, None, mask, worst)
     if initial is not None and 0 in (shape[one] for one in axes):
         missing = [(0, int(one in axes and n == 0)) for one, n in enumerate(shape)]
-        x = pad(x, missing, worst.item() if isinstance(worst, np.generic) else worst)
+        x = pad(
+            x, missing, constant_values=worst.item() if isinstance(worst, np.generic) else worst
+        )
     found = bind(op, x, axes=axes, keepdims=bool(keepdims))
     return found if initial is None else functions()[combine](found, initial)
 

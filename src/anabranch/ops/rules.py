@@ -130,3 +130,8 @@ def in_float32(ref: Rule) -> Rule:
         return settled(np.asarray(ref(x.astype(steps, copy=False), **attrs)).astype(dtype))
 
     return wide
+
+
+def dynamic_shape(sentence: str, hint: str) -> ShapeError:
+    """The error for a result whose shape depends on values: no graph could be built for it."""
+    return ShapeError("dynamic-shape", sentence, hint=hint)

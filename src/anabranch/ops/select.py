@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Aval, aval, aval_of
+from anabranch.core.bind import bind
 from anabranch.core.dtype import promote
 from anabranch.core.op import NO_GRADIENT, Op, broadcast_shapes, elementwise
 from anabranch.core.sample import at, sample
 from anabranch.core.values import settled
 from anabranch.errors import DTypeError
+from anabranch.ops.rules import dynamic_shape
 
 inf, nan = math.inf, math.nan
 
@@ -197,9 +199,20 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
     return settled(np.where(condition, x, y))
 
 
+def _where_call(condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None or y is None:
+        raise dynamic_shape(
+            "where with one argument lists the places of what holds, whose number is not known"
+            " while the graph is built",
+            hint="ab.where(condition, x, y) keeps the shape; np.nonzero takes arrays",
+        )
+    return bind(where, condition, x, y)
+
+
 where: Op = elementwise(
     "where",
     _where,
+    call=_where_call,
     partials=(
         NO_GRADIENT,
         lambda y, c, a, b: c,

@@ -14,9 +14,10 @@ from anabranch.core.op import NO_GRADIENT, Op
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import settled
 from anabranch.errors import ArgumentError, ShapeError
-from anabranch.ops.index import scatter_add, take
+from anabranch.ops.gather import gather
 from anabranch.ops.layout import broadcast_to, reshape
 from anabranch.ops.rules import axis_index, shape_of
+from anabranch.ops.scatter import scatter_add
 
 inf, nan = math.inf, math.nan
 
@@ -107,7 +108,7 @@ def _sort_vjp(ct: Any, y: Any, x: Any, *, axis: int, descending: bool) -> Any:
 
 
 def _sort_jvp(t: Any, y: Any, x: Any, *, axis: int, descending: bool) -> Any:
-    return t if 0 in shape_of(x) else take(t, _places(x, axis, descending))
+    return t if 0 in shape_of(x) else gather(reshape(t, -1), _places(x, axis, descending))
 
 
 sort: Op = Op(
@@ -153,7 +154,7 @@ def _search_ref(a: Any, v: Any, *, side: str) -> Any:
 def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     if side not in ("left", "right"):
         raise ArgumentError("bad-argument", f'side is "left" or "right", not {side!r}')
-    return bind(searchsorted, a if sorter is None else take(a, sorter), v, side=side)
+    return bind(searchsorted, a if sorter is None else gather(a, sorter), v, side=side)
 
 
 searchsorted: Op = Op(
