@@ -45,6 +45,17 @@ from anabranch.errors import StaleValueError as StaleValueError
 from anabranch.errors import TraceError as TraceError
 from anabranch.errors import TraceFileError as TraceFileError
 from anabranch.frontends.compiled import compile as compile
+from anabranch.frontends.creation import arange as arange
+from anabranch.frontends.creation import empty as empty
+from anabranch.frontends.creation import empty_like as empty_like
+from anabranch.frontends.creation import eye as eye
+from anabranch.frontends.creation import full as full
+from anabranch.frontends.creation import full_like as full_like
+from anabranch.frontends.creation import linspace as linspace
+from anabranch.frontends.creation import ones as ones
+from anabranch.frontends.creation import ones_like as ones_like
+from anabranch.frontends.creation import zeros as zeros
+from anabranch.frontends.creation import zeros_like as zeros_like
 from anabranch.frontends.custom import custom_derivative as custom_derivative
 from anabranch.frontends.derived import hessian as hessian
 from anabranch.frontends.derived import hvp as hvp

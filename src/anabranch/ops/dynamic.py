@@ -94,6 +94,7 @@ dynamic_slice: Op = Op(
         sample([1.0, 2.0, 3.0], -3, value=[1.0], grads=([1, 0, 0], None), sizes=(1,)),
         sample(normal(3, 4), integers(below=2), integers(below=3), sizes=(2, 2)),
         sample(normal(3, 4), integers(below=4), integers(below=1), sizes=(0, 4)),
+        sample(normal(0, 3), 0, integers(below=2), sizes=(0, 2)),
         sample(normal(), sizes=()),
     ),
     doc="A block of x with `slice_sizes` from `start_indices` on, one integer for each axis, which"
