@@ -103,7 +103,7 @@ def _with_arrays(parts: list[_Part], whole: Shape) -> Selection:
     common = broadcast_shapes(*map(aval_of, arrays))
     places = [i for i, part in enumerate(parts) if part.kind == "array"]
     # Index arrays that stand together are replaced by their common axes; apart, those come first.
-    first = places[0] if places[-1] - places[0] == len(places) - 1 else 0
+    first = places[0] if not common or places[-1] - places[0] == len(places) - 1 else 0
 
     def lengths(some: list[_Part], kinds: tuple[str, ...]) -> list[int]:
         return [_length(p.value) if p.kind == "slice" else 1 for p in some if p.kind in kinds]

@@ -13,7 +13,7 @@ from anabranch.core.op import Op
 from anabranch.core.sample import Sample, sample
 from anabranch.ops.gather import gather, zeros
 from anabranch.ops.rules import shape_of
-from anabranch.ops.scatter import Places, Write, scatter_add, scatter_op
+from anabranch.ops.scatter import Places, scatter_add, scatter_op
 from anabranch.ops.select import absorb, equal, isnan, where
 
 nan = math.nan
@@ -53,7 +53,11 @@ def _extreme_jvp_updates(t: Any, y: Any, x: Any, updates: Any, *indices: Any, **
     return places.write(scatter_add, zeros(shape_of(x), y), where(of_updates, t, 0.0)) / count
 
 
-def _extreme(name: str, write: Write, word: str, samples: tuple[Sample, ...]) -> Op:
+def _extreme(name: str, ufunc: Any, word: str, samples: tuple[Sample, ...]) -> Op:
+    def write(target: Any, places: tuple[Any, ...], source: Any) -> None:
+        with np.errstate(invalid="ignore"):  # a NaN among the values is no news
+            ufunc.at(target, places, source)
+
     return scatter_op(
         name,
         write,
@@ -66,7 +70,7 @@ def _extreme(name: str, write: Write, word: str, samples: tuple[Sample, ...]) ->
 
 scatter_max: Op = _extreme(
     "scatter_max",
-    np.maximum.at,
+    np.maximum,
     "larger",
     (
         sample(
@@ -100,7 +104,7 @@ scatter_max: Op = _extreme(
 
 scatter_min: Op = _extreme(
     "scatter_min",
-    np.minimum.at,
+    np.minimum,
     "smaller",
     (
         sample(
