@@ -206,3 +206,11 @@ def test_indices_of_every_width(dtype):
         assert ab.take(x, huge, mode="fill", fill_value=7.0).tolist() == [7.0]
     elif dtype in (np.int8, np.int32, np.int64):
         assert ab.take(x, np.array([-1], dtype)).tolist() == [299.0]
+
+
+def test_what_a_triangle_leaves_out_cannot_poison():
+    x = np.array([[4.0, 0.0], [9.0, 16.0]])
+    with np.errstate(all="ignore"):
+        found = ab.grad(lambda x: ab.sum(ab.tril(ab.sqrt(x))))(x)
+        assert found.tolist() == [[0.25, 0.0], [1 / 6, 0.125]]
+        assert ab.triu(np.array([[1.0, 2.0], [nan, 3.0]])).tolist() == [[1.0, 2.0], [0.0, 3.0]]

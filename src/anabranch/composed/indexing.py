@@ -19,7 +19,14 @@ from anabranch.ops.elementwise import add, multiply
 from anabranch.ops.gather import gathered
 from anabranch.ops.index import selected, slice_
 from anabranch.ops.layout import broadcast_to, reshape, reshaped
-from anabranch.ops.places import READING, WRITING, attrs_of, index_operand, require_mode
+from anabranch.ops.places import (
+    READING,
+    WRITING,
+    attrs_of,
+    index_operand,
+    require_inside,
+    require_mode,
+)
 from anabranch.ops.rules import axis_index, shape_of
 from anabranch.ops.scatter import scatter_add, scatter_set
 from anabranch.ops.scatter_combine import scatter_max, scatter_min, scatter_multiply
@@ -302,6 +309,7 @@ def _update(way: str, x: Any, index: Any, values: Any, mode: str) -> Any:
         return bind(update_slice, whole, updates, index=chosen.slices)
     part = whole if chosen.takes_all else bind(slice_, whole, index=chosen.slices)
     attrs = attrs_of(chosen.axes, chosen.at, mode)
+    require_inside(part, chosen.arrays, chosen.axes, mode)
     part = bind(scatter, part, updates, *chosen.arrays, **attrs)
     if not chosen.takes_all:
         part = bind(update_slice, whole, part, index=chosen.slices)

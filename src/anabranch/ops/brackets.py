@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, NamedTuple
 
@@ -18,15 +17,14 @@ from anabranch.core.aval import Shape, aval_of
 from anabranch.core.op import broadcast_shapes
 from anabranch.core.values import ARRAYS
 from anabranch.errors import AnabranchError, DTypeError, OutOfRangeError, ShapeError, TraceError
-from anabranch.ops.places import Axes, checked, index_operand, outside
-from anabranch.ops.rules import dynamic_shape, require_integers, shape_of
+from anabranch.ops.places import Axes, index_operand, outside
+from anabranch.ops.rules import dynamic_shape, require_integers
 
 Entry = int | tuple[int, int | None, int]
 Index = tuple[Entry, ...]
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(NamedTuple):
     """What `x[index]` means.
 
     Attributes:
@@ -49,6 +47,17 @@ class Selection:
     def takes_all(self) -> bool:
         """Whether the slice leaves everything as it is."""
         return all(entry == (0, n, 1) for entry, n in zip(self.slices, self.whole, strict=True))
+
+
+def basic(items: tuple[Any, ...], shape: Shape) -> Index | None:
+    """The entries of an index of integers and slices alone, as most are; None for any other."""
+    if len(items) > len(shape) or any(type(item) not in _BASIC for item in items):
+        return None
+    found = [_one(item, shape[axis], axis, True).value for axis, item in enumerate(items)]
+    return (*found, *((0, n, 1) for n in shape[len(items) :]))
+
+
+_BASIC = (int, slice)
 
 
 class _Part(NamedTuple):
@@ -196,9 +205,6 @@ def _one(item: Any, length: int, axis: int, checks: bool) -> _Part:
         return _Part("slice", slice_entry(item, length))
     if hasattr(item, "dtype") and not isinstance(item, np.generic):
         require_integers("indices", item.dtype)
-        shape_of(item)
-        if checks and isinstance(item, np.ndarray):
-            checked(item, length, axis)  # now, at the user's line; a run checks again
         return _Part("array", item)
     try:
         position = operator.index(item)

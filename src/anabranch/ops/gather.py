@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from anabranch.ops.places import (
     placed,
     places_shape,
     require_fill,
+    require_inside,
     require_mode,
 )
 from anabranch.ops.rules import require_integers, shape_of
@@ -38,6 +40,12 @@ def _gather_ref(
     x: Any, *indices: Any, axes: Axes, at: int | None = None, mode: str = "raise", fill: Any = 0
 ) -> Any:
     x, place = np.asarray(x), axes[0] if at is None else at
+    if len(axes) == 1 and mode == "raise" and place == axes[0]:
+        index = np.asarray(indices[0])
+        require_integers("indices", index.dtype)
+        if index.dtype != np.uint64:  # which NumPy would wrap round to negative places
+            with contextlib.suppress(IndexError):  # our own names index and axis, below
+                return np.take(x, index, axis=place)
     places, inside = placed(indices, x.shape, axes, mode)
     common = range(places[0].ndim)
     if inside is not None:
@@ -45,8 +53,6 @@ def _gather_ref(
         first = np.moveaxis(x, axes, range(len(axes)))
         found = np.full(inside.shape + first.shape[len(axes) :], fill, x.dtype)
         found[inside] = first[tuple(one[inside] for one in places)]
-    elif len(axes) == 1 and place == axes[0]:
-        return np.take(x, places[0], axis=place)
     else:
         found = np.moveaxis(x, axes, range(len(axes)))[tuple(places)]
     return owned(np.moveaxis(found, common, [place + i for i in common]))
@@ -101,6 +107,7 @@ def gathered(
         DTypeError: `[fill-dtype]`.
     """
     require_mode(mode, READING)
+    require_inside(x, operands, axes, mode)
     if mode != "fill":
         return bind(gather, x, *operands, **attrs_of(axes, at, mode))
     require_fill(fill_value, x.dtype)

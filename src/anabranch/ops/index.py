@@ -17,7 +17,7 @@ from anabranch.core.op import NO_GRADIENT, Op
 from anabranch.core.sample import integers, normal, sample
 from anabranch.core.values import as_dtype, owned, settled
 from anabranch.errors import ShapeError
-from anabranch.ops.brackets import Entry, Index, Selection, selection
+from anabranch.ops.brackets import Entry, Index, Selection, basic, selection
 from anabranch.ops.gather import gathered
 from anabranch.ops.layout import reshaped
 from anabranch.ops.places import checked
@@ -46,7 +46,11 @@ def sliced_shape(x: Aval, index: Index) -> Shape:
 
 def getitem(x: Any, index: Any) -> Any:
     """`x[index]` by NumPy's rules, as far as shapes are known; see `selection` for the errors."""
-    chosen = selection(index, shape_of(x))
+    shape = shape_of(x)
+    entries = basic(index if type(index) is tuple else (index,), shape)
+    if entries is not None:
+        return bind(slice_, x, index=entries)
+    chosen = selection(index, shape)
     return reshaped(selected(x, chosen), chosen.shape)
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Aval, Shape, aval_of
-from anabranch.core.bind import NUMBERS
+from anabranch.core.bind import NUMBERS, state
 from anabranch.core.dtype import DType
+from anabranch.core.node import Edge
 from anabranch.core.op import broadcast_shapes
 from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
-from anabranch.ops.rules import axis_index, require_integers
+from anabranch.ops.rules import axis_index, require_integers, shape_of
 
 Axes = tuple[int, ...]
 READING = ("raise", "wrap", "clip", "fill")
@@ -126,6 +127,19 @@ def places_shape(x: Aval, indices: Sequence[Aval], axes: Axes, at: int | None) -
     if not 0 <= place <= len(rest):
         raise ArgumentError("bad-argument", f"at={place} is no place among {len(rest)} axes")
     return (*rest[:place], *broadcast_shapes(*indices), *rest[place:])
+
+
+def require_inside(x: Any, operands: Sequence[Any], axes: Axes, mode: str) -> None:
+    """Refuse, while a graph is built, the known indices that its runs would refuse.
+
+    Raises:
+        OutOfRangeError: `[index-out-of-range]`.
+    """
+    if mode != "raise" or not (isinstance(x, Edge) or state.trace is not None):
+        return  # what computes at once checks at once
+    for one, axis in zip(operands, axes, strict=True):
+        if isinstance(one, np.ndarray) and one.dtype.kind in "iu" and axis < len(shape_of(x)):
+            checked(one, shape_of(x)[axis], axis)
 
 
 def checked(indices: Any, length: int, axis: int) -> Any:

@@ -29,6 +29,7 @@ from anabranch.ops.places import (
     index_operands,
     placed,
     places_shape,
+    require_inside,
     require_mode,
 )
 from anabranch.ops.rules import shape_of
@@ -139,6 +140,7 @@ def scatter_op(name: str, write: Write, doc: str, samples: tuple[Sample, ...], *
         require_mode(mode, WRITING)
         operands, axes = index_operands(indices, axis, len(shape_of(x)))
         at = None if axes[-1] - axes[0] == len(axes) - 1 else 0
+        require_inside(x, operands, axes, mode)
         return bind(made, x, updates, *operands, **attrs_of(axes, at, mode))
 
     made = Op(

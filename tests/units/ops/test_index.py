@@ -205,3 +205,21 @@ def test_at_leaves_the_value_as_it_is() -> None:
     assert y.numpy()[0, 1] == 9.0
     data = M.copy()
     assert ab.index_add(data, 0, 1.0).tolist() != data.tolist() == M.tolist()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x[[0, 2]], lambda x: x[:, np.array([3])], lambda x: ab.take(x, [9], axis=1),
+        lambda x: x.at[[2]].set(0.0), lambda x: x.at[:, [3]].add(1.0),
+        lambda x: ab.scatter_add(x, [0, 2], M), lambda x: ab.gather(x, ([0], [3]), axis=(0, 1)),
+    ],
+)  # fmt: skip
+def test_a_known_index_outside_is_refused_while_the_graph_is_built(
+    call: Callable[..., Any],
+) -> None:
+    g = ab.Graph("by hand")
+    x = g.parameter("x", M.shape, ab.float64)
+    for build in (lambda: call(x), lambda: ab.trace(call, M)):
+        with pytest.raises(ab.OutOfRangeError, match="outside axis"):
+            build()
