@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
+from anabranch.ops.scatter import last_of_each
 
 inf, nan = np.inf, np.nan
 
@@ -28,6 +29,13 @@ def test_of_repeated_places_the_last_one_is_set():
     )
     assert value == [[1.0, 2.0], [4.0, 5.0]]
     assert v == [[0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
+
+
+def test_the_last_of_equal_places_is_found_without_an_order_of_assignment():
+    rows, columns = np.array([[0, 1], [0, 1]]), np.array([[1, 1], [1, 0]])
+    assert last_of_each((rows, columns), (2, 2)).tolist() == [False, True, True, True]
+    assert last_of_each((np.array([2, 0, 2, 2]),), (3,)).tolist() == [False, True, False, True]
+    assert last_of_each((np.zeros(0, np.int64),), (0,)).tolist() == []
 
 
 def test_the_order_of_setting_does_not_depend_on_the_layout_of_the_indices():
@@ -97,9 +105,11 @@ def test_products_are_right_at_zeros():
         ([2, 3, 4, 0], [24.0, 16.0, 12.0, 5.0]),
     ):
         assert slopes(f, [2, 5], values)[2] == wanted
-    second = ab.hessian(lambda v: ab.sum(f(ab.tensor([2.0, 5.0]), v)))(
-        np.array([0.0, 0.0, 4.0, 7.0])
-    )
+    # Six factors in one place: each is reached from each other.
+    six = slopes(writing("multiply", [0] * 6), [1], [2, 3, 4, 5, 6, 7])[2]
+    assert six == [2520.0, 1680.0, 1260.0, 1008.0, 840.0, 720.0]
+    product = lambda v: ab.sum(f(np.array([2.0, 5.0]), v))  # noqa: E731
+    second = ab.hessian(product)(np.array([0.0, 0.0, 4.0, 7.0]))
     wanted = np.zeros((4, 4))
     wanted[0, 1] = wanted[1, 0] = 8.0  # x times the third; the other pairs meet a zero
     assert second.tolist() == wanted.tolist()

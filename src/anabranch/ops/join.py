@@ -41,7 +41,6 @@ def _concatenate_aval(*xs: Aval, axis: int) -> Aval:
 def _concatenate_ref(*xs: Any, axis: int) -> Any:
     wanted = _concatenate_aval(*map(aval_of, xs), axis=axis)
     result = np.empty(wanted.shape, wanted.dtype)  # in C order, whatever the order of the parts
-    # NumPy's own concatenate does not promote bfloat16.
     return np.concatenate([x.astype(wanted.dtype, copy=False) for x in xs], axis, out=result)
 
 

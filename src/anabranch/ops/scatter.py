@@ -67,16 +67,23 @@ def _reference(write: Write) -> Any:
 
 
 def _assign(target: Any, places: tuple[Any, ...], source: Any) -> None:
-    """Assign so that the last of several updates of one place stays, however NumPy walks."""
-    lengths = target.shape[: len(places)]
-    count, flat = places[0].size, np.zeros(places[0].size, np.int64)
+    """Assign so that the last of several updates of one place stays.
+
+    NumPy promises no order for an assignment by index arrays, so those that lose are left out.
+    """
+    stays = last_of_each(places, target.shape[: len(places)])
+    source = source.reshape(stays.size, *source.shape[places[0].ndim :])
+    target[tuple(one.ravel()[stays] for one in places)] = source[stays]
+
+
+def last_of_each(places: tuple[Any, ...], lengths: Shape) -> Any:
+    """Which places, in C order, are named by none that follows."""
+    numbers, flat = np.arange(places[0].size), np.zeros(places[0].size, np.int64)
     for one, length in zip(places, lengths, strict=True):
         flat = flat * length + one.ravel()
-    last = np.empty(math.prod(lengths), np.int64)
-    last[flat] = np.arange(count)  # with one axis on both sides, NumPy goes from first to last
-    stays = last[flat] == np.arange(count)
-    source = source.reshape(count, *source.shape[places[0].ndim :])
-    target[tuple(one.ravel()[stays] for one in places)] = source[stays]
+    last = np.full(math.prod(lengths), -1)
+    np.maximum.at(last, flat, numbers)
+    return last[flat] == numbers
 
 
 # Reading at the places of a scatter

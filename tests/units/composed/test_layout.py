@@ -122,7 +122,7 @@ def test_values_are_numpys_in_every_front_end(name: str, number: int) -> None:
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     assert found.numpy().tolist() == wanted.tolist()
     on_array = np.asarray(function(ab, x))
-    assert on_array.tolist() == wanted.tolist()
+    assert on_array.tolist() == wanted.tolist() and on_array.flags.c_contiguous
     for passes in ((), None):
         run = ab.compile(lambda x: function(ab, x), passes=passes)
         assert np.asarray(run(x)).tolist() == wanted.tolist()
