@@ -259,6 +259,11 @@ def assembled(b):
     return ab.scatter_add(c, np.array([1]), ab.reshape(b[1] * b[0] + b[2], (1,)))
 
 
+def placed(b):
+    c = ab.index_set(ab.zeros(2), 0, b[0] ** 2)
+    return ab.index_set(c, 1, b[1] * b[0] + b[2])
+
+
 def selected(b):
     first = np.array([True, False])
     return ab.where(first, b[0] ** 2, b[1] * b[0] + b[2])
@@ -269,7 +274,7 @@ def padded(b):
 
 
 @pytest.mark.proves("F-71")
-@pytest.mark.parametrize("build", [assembled, selected, padded])
+@pytest.mark.parametrize("build", [assembled, placed, selected, padded])
 def test_elements_are_set_by_building_a_new_value(grad, build):
     b = [1.0, 2.0, 2.0]
     rows = [grad(lambda b, row=row: build(b)[row])(b).tolist() for row in range(2)]

@@ -13,6 +13,7 @@ from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.check import check
 from anabranch.core.entry import boundary
 from anabranch.core.node import Edge, Node
+from anabranch.core.op import Op
 from anabranch.core.values import ARRAYS, as_array, plain, settled
 from anabranch.diff.call import CALL
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, GraphError, ShapeError
@@ -44,6 +45,11 @@ class Graph(core.Graph):
     def check(self) -> None:
         """Raise InternalError `[illegal-graph]` if this graph breaks a rule of `core/check.py`."""
         check(self)
+
+    def lift(self, op: Op, arg: Any) -> Any:
+        """An operand as an edge or literal; a tensor without history is a constant, as an array."""
+        known = type(arg) is Tensor and not arg.is_tracked
+        return super().lift(op, arg.value if known else arg)
 
     @boundary
     def __call__(self, *values: Any) -> Any:

@@ -99,6 +99,15 @@ def _flip_aval(x: Aval, *, axes: tuple[int, ...]) -> Aval:
     return x
 
 
+def _flip_view(view: Any, *, axes: tuple[int, ...]) -> Any:
+    return view.slice(
+        tuple(
+            (n - 1, None, -1) if axis in axes and n else (0, n, 1)
+            for axis, n in enumerate(view.shape)
+        )
+    )
+
+
 flip: Op = Op(
     "flip",
     aval=_flip_aval,
@@ -114,5 +123,6 @@ flip: Op = Op(
         sample(normal(), axes=()),
         sample(normal(0, 3), axes=(0, 1)),
     ),
+    lower=_flip_view,
     doc="Elements in reverse order along axes, all of them by default.",
 )

@@ -369,3 +369,15 @@ def test_parameters_that_nothing_reads_are_still_arguments() -> None:
     run = g.compile(x * 2.0)
     assert [p.name for p in run.parameters] == ["x", "y"]
     assert run(3.0, 0.0) == 6.0
+
+
+def test_tensors_without_history_are_constants_and_others_are_refused() -> None:
+    """So that a function may make tensors of its own and still be laid out by hand."""
+    g = ab.Graph("demo")
+    x = g.parameter("x", (2,), ab.float64)
+    y = x * ab.ones(2) + ab.tensor([1.0, 2.0]) + ab.tensor(5.0)
+    assert g.compile(y)(np.array([10.0, 20.0])).tolist() == [16.0, 27.0]
+    for tracked in (ab.tensor([1.0, 2.0], requires_grad=True),):
+        for value in (tracked, tracked * 2.0):
+            with pytest.raises(ab.ArgumentError, match="bad-operand"):
+                x + value

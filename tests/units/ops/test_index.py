@@ -223,3 +223,48 @@ def test_a_known_index_outside_is_refused_while_the_graph_is_built(
     for build in (lambda: call(x), lambda: ab.trace(call, M)):
         with pytest.raises(ab.OutOfRangeError, match="outside axis"):
             build()
+
+
+def test_axes_of_a_gather_may_come_in_any_order() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    i, j = np.array([1, 0, 1]), np.array([[3], [2]])
+    assert ab.gather(x, (j, i), axis=(2, 0)).tolist() == x[i, :, j].tolist()
+    assert ab.gather(x, (j, i), axis=(-1, -2)).tolist() == x[:, i, j].tolist()
+    assert ab.gather(x, i, axis=1).tolist() == np.take(x, i, axis=1).tolist()
+    updates = np.ones((2, 3, 3))
+    wanted = np.zeros_like(x)
+    np.add.at(wanted, (i, slice(None), j), updates)
+    found = ab.scatter_add(np.zeros_like(x), (j, i), updates, axis=(2, 0))
+    assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_putting_along_an_axis_is_numpys(axis: int | None) -> None:
+    indices = np.array([[1, 0, 1]]) if axis == 0 else np.array([[0], [2]])
+    indices = np.array([3, 1]) if axis is None else indices
+    values = np.array([7.0]) if axis is None else np.array([[7.0]])
+    wanted = M.copy()
+    np.put_along_axis(wanted, indices, values, axis)
+    f = lambda x, v: ab.put_along_axis(x, indices, v, axis)  # noqa: E731
+    assert f(M, values).tolist() == f(ab.tensor(M), values).numpy().tolist() == wanted.tolist()
+    assert ab.check_gradients(f, M, values).verdict == "pass"
+    assert ab.put_along_axis(M, indices, 7.0, axis).tolist() == wanted.tolist()
+    found = ab.take_along_axis(ab.tensor(M), ab.asarray(indices), axis)
+    assert found.numpy().tolist() == np.take_along_axis(M, indices, axis).tolist()
+
+
+def test_along_an_axis_the_others_broadcast() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    for indices in (np.array([[2]]), np.array([[0, 1, 2, 0]]), np.zeros((0, 1), int)):
+        wanted = np.take_along_axis(x, indices, 0)
+        assert ab.take_along_axis(x, indices, axis=0).tolist() == wanted.tolist()
+
+
+def test_blocks_at_computed_starts_have_derivatives() -> None:
+    read = lambda x: ab.dynamic_slice(x, (1, -2), (1, 2))  # noqa: E731
+    assert read(M).tolist() == [[4.0, 5.0]]
+    write = lambda x, v: ab.dynamic_update_slice(x, v, (0, np.array(1)))  # noqa: E731
+    assert ab.check_gradients(read, M).verdict == "pass"
+    assert ab.check_gradients(write, M, np.ones((2, 2)) * 7.0).verdict == "pass"
+    run = ab.compile(ab.grad(lambda x, i: ab.sum(ab.dynamic_slice(x, (i, 0), (1, 2)) ** 2)))
+    assert run(M, 1).tolist() == [[0.0, 0.0, 0.0], [6.0, 8.0, 0.0]]
