@@ -149,6 +149,11 @@ def test_an_index_outside_is_refused_where_nothing_would_be_read():
     assert x[first, none].shape == (0,)
     with pytest.raises(ab.OutOfRangeError):
         ab.tensor(x)[first, none]
+    for index in (np.array(2), np.array([0, 2]), [2], 2):
+        with pytest.raises(ab.OutOfRangeError):
+            ab.tensor(np.ones((0, 2)))[:, index]
+        with pytest.raises(ab.OutOfRangeError):
+            ab.take(np.ones((0, 2)), index, axis=1)
 
 
 def test_a_fill_is_a_constant_and_ends_the_path():

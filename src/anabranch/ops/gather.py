@@ -43,7 +43,8 @@ def _gather_ref(
     if len(axes) == 1 and mode == "raise" and place == axes[0]:
         index = np.asarray(indices[0])
         require_integers("indices", index.dtype)
-        if index.dtype != np.uint64:  # which NumPy would wrap round to negative places
+        # NumPy would wrap uint64 round to negative places, and checks none where x is empty.
+        if index.dtype != np.uint64 and x.size:
             with contextlib.suppress(IndexError):  # our own names index and axis, below
                 return np.take(x, index, axis=place)
     places, inside = placed(indices, x.shape, axes, mode)
