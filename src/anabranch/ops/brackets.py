@@ -237,3 +237,16 @@ def slice_entry(item: slice, length: int) -> tuple[int, int | None, int]:
 def _length(entry: tuple[int, int | None, int]) -> int:
     start, stop, step = entry
     return len(range(start, -1 if stop is None else stop, step))
+
+
+def index_text(index: Index) -> str:
+    """The index as people write it in brackets."""
+    return ", ".join(map(_entry_text, index))
+
+
+def _entry_text(entry: Entry) -> str:
+    if not isinstance(entry, tuple):
+        return str(entry)
+    start, stop, step = entry
+    ends = f"{start or ''}:{'' if stop is None else stop}"
+    return ends if step == 1 else f"{ends}:{step}"

@@ -19,7 +19,7 @@ from anabranch.core.op import NO_GRADIENT, Op
 from anabranch.core.sample import integers, normal, sample
 from anabranch.core.values import as_shape, owned, settled
 from anabranch.errors import OutOfRangeError, ShapeError
-from anabranch.ops.brackets import Index
+from anabranch.ops.brackets import Index, index_text
 from anabranch.ops.gather import zeros
 from anabranch.ops.index import numpy_index, slice_, sliced_shape, unslice
 from anabranch.ops.rules import require_integers, shape_of
@@ -188,6 +188,7 @@ update_slice: Op = Op(
     ),
     jvp=(_update_slice_vjp_x, _update_slice_jvp_updates),
     call=lambda x, updates, index: bind(update_slice, x, updates, index=index),
+    notation=lambda x, updates, *, index: f"{x}.at[{index_text(index)}].set({updates})",
     samples=(
         sample([1.0, 2.0, 3.0], 9.0, value=[1.0, 9.0, 3.0], grads=([1, 0, 1], 1.0), index=(1,)),
         sample(normal(3, 4), normal(2), index=((0, 3, 2), 1)),

@@ -21,6 +21,7 @@ from anabranch.ops.places import (
     index_operands,
     placed,
     places_shape,
+    places_text,
     require_fill,
     require_inside,
     require_mode,
@@ -115,6 +116,10 @@ def gathered(
     return bind(gather, x, *operands, **attrs_of(axes, at, mode, fill=fill_value))
 
 
+def _gather_text(x: str, *indices: str, axes: Axes, mode: str = "raise", **_: Any) -> str | None:
+    return f"{x}[{places_text(indices, axes)}]" if mode == "raise" else None
+
+
 gather: Op = Op(
     "gather",
     aval=_gather_aval,
@@ -122,6 +127,7 @@ gather: Op = Op(
     vjp=lambda slot: NO_GRADIENT if slot else _gather_vjp,
     jvp=(_gather_jvp,),
     call=_gather,
+    notation=_gather_text,
     samples=(
         sample(
             [1.0, 2.0, 3.0], [2, 0, 2], value=[3.0, 1.0, 3.0], grads=([1, 0, 2], None), axes=(0,)

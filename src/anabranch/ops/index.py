@@ -17,7 +17,7 @@ from anabranch.core.op import NO_GRADIENT, Op
 from anabranch.core.sample import integers, normal, sample
 from anabranch.core.values import as_dtype, owned, settled
 from anabranch.errors import ShapeError
-from anabranch.ops.brackets import Entry, Index, Selection, basic, selection
+from anabranch.ops.brackets import Index, Selection, basic, index_text, selection
 from anabranch.ops.gather import gathered
 from anabranch.ops.layout import reshaped
 from anabranch.ops.places import checked
@@ -64,14 +64,6 @@ def selected(x: Any, chosen: Selection, mode: str = "raise", fill_value: Any = N
     return gathered(x, chosen.arrays, chosen.axes, chosen.at, mode, fill_value)
 
 
-def _entry_text(entry: Entry) -> str:
-    if not isinstance(entry, tuple):
-        return str(entry)
-    start, stop, step = entry
-    ends = f"{start or ''}:{'' if stop is None else stop}"
-    return ends if step == 1 else f"{ends}:{step}"
-
-
 slice_: Op = Op(
     "slice",
     aval=lambda x, *, index: x.with_shape(sliced_shape(x, index)),
@@ -79,7 +71,7 @@ slice_: Op = Op(
     vjp=(lambda ct, y, x, *, index: bind(unslice, ct, shape=shape_of(x), index=index),),
     linear=(0,),
     call=getitem,
-    notation=lambda x, *, index: f"{x}[{', '.join(map(_entry_text, index))}]",
+    notation=lambda x, *, index: f"{x}[{index_text(index)}]",
     samples=(
         sample([1.0, 2.0, 3.0], value=2.0, grads=([0.0, 1.0, 0.0],), index=(1,)),
         sample([1.0, 2.0, 3.0], value=[3.0, 1.0], grads=([1.0, 0.0, 1.0],), index=((2, None, -2),)),

@@ -79,6 +79,7 @@ concatenate: Op = Op(
     vjp=lambda slot: functools.partial(_concatenate_vjp, slot),
     jvp=lambda slot: functools.partial(_concatenate_jvp, slot),
     call=_concatenate,
+    notation=lambda *xs, axis: f"concatenate([{', '.join(xs)}], axis={axis})",
     samples=(
         sample([1.0, 2.0], [3.0], value=[1.0, 2.0, 3.0], grads=([1, 1], [1]), axis=0),
         sample(normal(2, 3), normal(2, 1), normal(2, 3), axis=1),

@@ -195,3 +195,9 @@ def _counted(index: Any, length: int, axis: int, mode: str) -> tuple[Any, Any]:
     if mode == "raise":
         raise outside(wide[~fits].flat[0], length, axis)
     return np.where(fits, counts, 0), fits
+
+
+def places_text(indices: Sequence[str], axes: Axes) -> str:
+    """The index arrays as people write them in brackets."""
+    written = dict(zip(axes, indices, strict=True))
+    return ", ".join(written.get(axis, ":") for axis in range(axes[-1] + 1))

@@ -29,6 +29,7 @@ from anabranch.ops.places import (
     index_operands,
     placed,
     places_shape,
+    places_text,
     require_inside,
     require_mode,
 )
@@ -150,12 +151,16 @@ def scatter_op(name: str, write: Write, doc: str, samples: tuple[Sample, ...], *
         require_inside(x, operands, axes, mode)
         return bind(made, x, updates, *operands, **attrs_of(axes, at, mode))
 
+    def text(x: str, updates: str, *indices: str, axes: Axes, **_: Any) -> str:
+        return f"{x}.at[{places_text(indices, axes)}].{name.removeprefix('scatter_')}({updates})"
+
     made = Op(
         name,
         aval=_aval,
         ref=_reference(write),
         vjp=lambda slot: vjp[slot] if slot < 2 else NO_GRADIENT,
         call=call,
+        notation=text,
         arity=2,
         doc=f"x with updates {doc} at integer indices along an axis, or along several by a tuple of"
         " index arrays. An index outside its axis raises; `mode` may also be `'wrap'`, `'clip'` or"

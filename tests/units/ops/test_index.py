@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
+from anabranch.inspection.formula import formula
 
 M = np.arange(6.0).reshape(2, 3)
 
@@ -268,3 +269,16 @@ def test_blocks_at_computed_starts_have_derivatives() -> None:
     assert ab.check_gradients(write, M, np.ones((2, 2)) * 7.0).verdict == "pass"
     run = ab.compile(ab.grad(lambda x, i: ab.sum(ab.dynamic_slice(x, (i, 0), (1, 2)) ** 2)))
     assert run(M, 1).tolist() == [[0.0, 0.0, 0.0], [6.0, 8.0, 0.0]]
+
+
+def test_formulas_are_written_as_the_program_was() -> None:
+    def f(x: Any, i: Any) -> Any:
+        y = x[:, i].at[0].set(0.0)
+        return ab.concatenate([y, x.at[i, 0].add(1.0)[0, :2]], axis=0)
+
+    g = ab.trace(f, M, 1)
+    written = [formula(node) for node in g.nodes if node.inputs]
+    assert written == [
+        "{0}[:, {1}]", "{0}.at[0].set(0)", "{0}.at[{2}, 0].add(1)", "{0}[0, :2]",
+        "concatenate([{0}, {1}], axis=0)",
+    ]  # fmt: skip
