@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.composed.naming import composed
-from anabranch.core.aval import aval_of
+from anabranch.core.aval import Shape, aval_of
 from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.dtype import promote
 from anabranch.core.op import broadcast_shapes
@@ -109,7 +109,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None = -1) -> 
                 [0., 4.]])
     """
     flat, operands = _along(x, indices, axis)
-    updates = broadcast_to(_typed(values, flat), broadcast_shapes(*map(aval_of, operands)))
+    updates = _spread(_typed(values, flat), broadcast_shapes(*map(aval_of, operands)))
     axes = tuple(range(len(operands)))
     return reshaped(bind(scatter_set, flat, updates, *operands, axes=axes), shape_of(x))
 
@@ -302,7 +302,7 @@ def _update(way: str, x: Any, index: Any, values: Any, mode: str) -> Any:
         return where(mask, combine(x, values), x)
     chosen = selection(index, shape_of(x), checks=mode == "raise")
     whole = reshaped(x, chosen.whole)
-    updates = reshaped(broadcast_to(values, chosen.shape), chosen.read)
+    updates = reshaped(_spread(values, chosen.shape), chosen.read)
     if not chosen.arrays:
         if way != "set":
             updates = combine(bind(slice_, whole, index=chosen.slices), updates)
@@ -314,6 +314,10 @@ def _update(way: str, x: Any, index: Any, values: Any, mode: str) -> Any:
     if not chosen.takes_all:
         part = bind(update_slice, whole, part, index=chosen.slices)
     return reshaped(part, shape_of(x))
+
+
+def _spread(values: Any, shape: Shape) -> Any:
+    return values if shape_of(values) == shape else broadcast_to(values, shape)
 
 
 def _typed(values: Any, x: Any) -> Any:
