@@ -38,7 +38,9 @@ class Terminal:
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
             for fd in (0, 1, 2):
                 os.dup2(slave, fd)
-            named = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+            named = {
+                k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS", "LINES")
+            }
             named |= {"PYTHONPATH": str(Path(ab.__file__).parents[1]), "TERM": "xterm-256color"}
             os.execve(sys.executable, [sys.executable, "-c", MAIN, *words], {**named, **env})
 
