@@ -19,6 +19,7 @@ class Options:
 
     absorb_zero: bool = True
     full_traceback: bool = False
+    broadcast: str = "numpy"
     nonfinite: str = field(default="propagate", compare=False)  # changes no graph
 
 
@@ -29,7 +30,7 @@ class _Current(threading.local):
 _current = _Current()
 
 
-CHOICES = {"nonfinite": ("propagate", "raise")}
+CHOICES = {"nonfinite": ("propagate", "raise"), "broadcast": ("numpy", "strict")}
 _entered: dict[str, Callable[[Options], AbstractContextManager[Any]]] = {}
 
 
@@ -45,6 +46,8 @@ def config(**changes: Any) -> Iterator[Options]:
     Options:
         absorb_zero: whether a cotangent that is exactly 0 absorbs a partial derivative that is
             not finite (default True, see `docs/conventions.md`).
+        broadcast: `"numpy"` (default), or `"strict"`: an elementwise op refuses operands of
+            different numbers of axes, scalars apart, so that (128, 1) and (128,) are an error.
         full_traceback: whether errors show the library's own frames (default False).
         nonfinite: `"propagate"` (default) lets NaN and infinities pass as the values they are;
             `"raise"` stops at the first op that makes one, see `docs/seeing.md`.

@@ -17,6 +17,7 @@ from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
+from anabranch.core.strictness import strictly
 from anabranch.core.values import ARRAYS
 from anabranch.errors import ArgumentError, TraceError
 from anabranch.frontends.captures import Guard, baked_numbers, guards, reachable
@@ -149,7 +150,7 @@ def trace_function(
     ]
     log(f"2 parameters {', '.join(str(p.name) for p in graph.parameters)}")
     args, kwargs = unflatten(structure, inputs)
-    with attention(), state.changed(trace=graph, origin=None, scope=""):
+    with attention(), state.changed(trace=graph, origin=None, scope=""), strictly():
         log(f"3 call {name}")
         out = function(*args, **kwargs)
         values, out_structure = flatten(out)
