@@ -48,7 +48,7 @@ LEVELS: dict[str, list[str]] = {
 INPUTS = ("pyproject.toml", *(f"requirements/{level}.txt" for level in ("test", "dev", "browser")))
 
 Command = tuple[str | Path, ...]
-PYTEST: Command = (PYTHON, "-m", "pytest")
+PYTEST: Command = (PYTHON, "-m", "pytest", "-n", "auto")
 CHECK: list[Command] = [
     (PYTHON, "-m", "ruff", "check"),
     (PYTHON, "-m", "ruff", "format", "--check"),
@@ -59,7 +59,7 @@ TASKS: dict[str, tuple[str, list[Command]]] = {
     "demo": ("run", [(BIN / "anabranch", "demo")]),
     "test": ("test", [(*PYTEST, "-m", "not long")]),
     "fast": ("test", [(*PYTEST, "-m", "not slow and not long")]),
-    "browser": ("browser", [(*PYTEST, "tests/browser")]),
+    "browser": ("browser", [(PYTHON, "-m", "pytest", "tests/browser")]),
     "check": ("dev", CHECK),
     "all": ("dev", [*CHECK, PYTEST]),
 }
