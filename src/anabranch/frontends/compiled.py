@@ -291,7 +291,8 @@ def compile(
 
     Args:
         f: the function; without it, a decorator is returned.
-        backend: `"reference"`.
+        backend: `"reference"` (NumPy, node after node) or `"native"` (machine code, see
+            `docs/native.md`).
         passes: names of passes or pass functions in order; `()` runs the graph as built.
         without: names of passes to leave out.
         static: names or positions of arguments that are part of the program.

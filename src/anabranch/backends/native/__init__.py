@@ -1,11 +1,15 @@
 """The native backend: one machine-code program for each graph.
 
-LLVM writes the code, through `llvmlite`, which is loaded when a graph is first compiled.
+LLVM writes the code, through `llvmlite`, which is loaded when a graph is first compiled. Where it
+cannot be imported, graphs run on the reference backend instead, which is said once.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import warnings
+from typing import Any
 
 from anabranch.backends.base import Capabilities, Executable
 from anabranch.backends.reference import ReferenceBackend
@@ -13,7 +17,7 @@ from anabranch.core.graph import Graph
 
 
 class NativeBackend:
-    """Machine code for loops, and calls back into the reference for what has none yet.
+    """Machine code for loops and products, and calls back into the reference for the rest.
 
     A graph that logs values at each run is left to the reference as a whole.
     """
@@ -22,8 +26,21 @@ class NativeBackend:
     capabilities = Capabilities()
 
     def compile(self, graph: Graph) -> Executable:
-        if any(node.logs for node in graph.nodes):
-            return ReferenceBackend().compile(graph)
-        module = importlib.import_module("anabranch.backends.native.executable")
-        made: Executable = module.NativeExecutable(graph)
-        return made
+        made = None if any(node.logs for node in graph.nodes) else _executable_type()
+        executable: Executable = ReferenceBackend().compile(graph) if made is None else made(graph)
+        return executable
+
+
+@functools.lru_cache(maxsize=1)
+def _executable_type() -> Any:
+    """The class that needs LLVM; None, with a warning, where there is none."""
+    try:
+        return importlib.import_module("anabranch.backends.native.executable").NativeExecutable
+    except ImportError as error:
+        warnings.warn(
+            f"the native backend needs llvmlite, which cannot be imported ({error}); graphs run on"
+            ' the reference backend (pip install "anabranch[native]")',
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None

@@ -1,6 +1,8 @@
 """The native backend: what is fused, what is called back, where values lie."""
 
 import gc
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -188,3 +190,23 @@ def test_products_of_stacks_and_vectors(a: tuple[int, ...], b: tuple[int, ...]) 
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=a), rng.normal(size=b)
     np.testing.assert_allclose(ab.compile(ab.matmul, backend="native")(x, y), x @ y, rtol=1e-13)
+
+
+def test_without_llvmlite_the_reference_runs_and_it_is_said_once() -> None:
+    program = """
+import sys, warnings
+sys.modules["llvmlite"] = None
+import anabranch as ab
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    for n in range(3):
+        assert float(ab.compile(lambda x: x * 2.0 + n, backend="native")(3.0)) == 6.0 + n
+(one,) = seen
+assert "anabranch[native]" in str(one.message), one
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_importing_the_library_loads_no_llvm() -> None:
+    program = "import sys, anabranch; assert 'llvmlite' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
