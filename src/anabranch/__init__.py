@@ -14,6 +14,7 @@ from anabranch import datasets as datasets
 from anabranch import errors as errors
 from anabranch import linalg as linalg
 from anabranch import ops as ops
+from anabranch import random as random
 from anabranch import testing as testing
 from anabranch.core.bind import scope as scope
 from anabranch.core.check import check as check

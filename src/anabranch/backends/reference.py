@@ -12,6 +12,7 @@ import numpy as np
 
 from anabranch.backends.base import Call, Capabilities
 from anabranch.core.bind import state
+from anabranch.core.domain import is_watched, outside, tell
 from anabranch.core.dtype import BFLOAT16
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
@@ -39,6 +40,21 @@ def reference(node: Node) -> Callable[..., Any]:
     if not any(edge.aval.dtype == BFLOAT16 for edge in node.inputs):
         return ref
     return lambda *xs, **attrs: ref(*held_narrow(xs), **attrs)
+
+
+def watched(node: Node, ref: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, with a word of operands that lie outside of the op's domain."""
+    if node.op.outside is None:
+        return ref
+
+    def computed(*xs: Any, **attrs: Any) -> Any:
+        error = outside(node.op, xs, attrs, node.origin)
+        if error is not None:
+            error.source = node.source
+            tell(error)
+        return ref(*xs, **attrs)
+
+    return computed
 
 
 class ReferenceExecutable:
@@ -99,6 +115,11 @@ class ReferenceExecutable:
     def function(self, call: Call) -> None:
         """None: NumPy is called from Python."""
 
+    def _chosen_program(self) -> list[Instruction]:
+        if not is_watched():
+            return self._program
+        return [one._replace(ref=watched(one.node, one.ref)) for one in self._program]
+
     def run(self, arguments: Sequence[Any], observe: Observe | None = None) -> list[Any]:
         """See `Executable.run`; `observe` is called with (node, input values, its result)."""
         if observe is None and state.guard is not None:
@@ -110,7 +131,7 @@ class ReferenceExecutable:
             print(f"{label} = {env[place]}")
         # Infinities and NaN are values here; reports look for them, warnings do not help.
         with np.errstate(all="ignore"):
-            for ref, attrs, inputs, outputs, is_weak, dies, node in self._program:
+            for ref, attrs, inputs, outputs, is_weak, dies, node in self._chosen_program():
                 try:
                     out = ref(*[env[i] for i in inputs], **attrs)
                 except AnabranchError as error:

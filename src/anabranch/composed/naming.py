@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.core.bind import scope
+from anabranch.core.bind import on_value, scope
 from anabranch.core.registry import register_function
 
 Function = Callable[..., Any]
@@ -22,7 +22,7 @@ def composed(function: Function, namespace: str = "") -> Function:
     @functools.wraps(function)
     def scoped(*args: Any, **kwargs: Any) -> Any:
         with scope(name):
-            return function(*args, **kwargs)
+            return on_value(function, args, kwargs)
 
     scoped.__module__ = f"anabranch.{namespace}" if namespace else "anabranch"
     register_function(name, scoped)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from anabranch.core.aval import aval_of
+from anabranch.core.domain import is_watched, outside, tell, watch
 from anabranch.core.dtype import WEAK_DTYPES
 from anabranch.core.registry import lookup
 from anabranch.core.source import RawSource, capture, resolve
@@ -80,6 +81,32 @@ def register_frontend(operand: type, rank: int, apply: Apply) -> None:
     _frontends[operand] = (rank, apply)
 
 
+_holding: list[Callable[[Any], Any]] = []  # how to wrap a plain array, and how to unwrap it
+
+
+def register_holder(hold: Callable[[Any], Any], release: Callable[[Any], Any]) -> None:
+    """Let `on_value` wrap plain arrays so that their operators are ops."""
+    _holding[:] = hold, release
+
+
+def on_value(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """Call a function that is written with operators, so that each of them comes through `bind`.
+
+    A plain array has operators of its own, which know neither our promotion nor our options: the
+    first argument, if it is one, is held by a value meanwhile, which takes in what it meets. In a
+    trace, and beside other values, all is left as it is.
+    """
+    is_plain = args and state.trace is None and isinstance(args[0], ARRAYS)
+    if not is_plain or any(type(value) in _frontends for value in (*args, *kwargs.values())):
+        return function(*args, **kwargs)
+    hold, release = _holding
+    out = function(hold(args[0]), *args[1:], **kwargs)
+    if isinstance(out, tuple | list):
+        released = map(release, out)
+        return type(out)(*released) if hasattr(out, "_fields") else type(out)(released)
+    return release(out)
+
+
 def is_operand(value: Any) -> bool:
     """Whether `value` can stand as an operand of an op."""
     kind = type(value)
@@ -111,10 +138,23 @@ def compute(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     values = [operand(op, arg) for arg in args]
     if not any(isinstance(value, ARRAYS) for value in values):
         values = [np.asarray(value)[()] for value in values]
+    values = held_narrow(values)
     try:
-        return op.ref(*held_narrow(values), **attrs)
+        if watch.blocks and op.outside is not None:
+            return watched(op, values, attrs, args)
+        return op.ref(*values, **attrs)
     except Exception as error:
         raise explain_failure(op, args, attrs, error) from None
+
+
+def watched(op: Op, values: Sequence[Any], attrs: dict[str, Any], args: Sequence[Any]) -> Any:
+    """The reference's result, and a word of operands outside of the domain if it is asked for."""
+    error = outside(op, values, attrs, state.origin) if is_watched() else None
+    if error is None:
+        return op.ref(*values, **attrs)
+    tell(located(error, args))
+    with np.errstate(divide="ignore", invalid="ignore"):  # it has been told
+        return op.ref(*values, **attrs)
 
 
 def operand(op: Op, arg: Any) -> Any:

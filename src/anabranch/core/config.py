@@ -20,7 +20,9 @@ class Options:
     absorb_zero: bool = True
     full_traceback: bool = False
     broadcast: str = "numpy"
-    nonfinite: str = field(default="propagate", compare=False)  # changes no graph
+    # These change no graph:
+    nonfinite: str = field(default="propagate", compare=False)
+    domain: str = field(default="propagate", compare=False)
 
 
 class _Current(threading.local):
@@ -30,7 +32,11 @@ class _Current(threading.local):
 _current = _Current()
 
 
-CHOICES = {"nonfinite": ("propagate", "raise"), "broadcast": ("numpy", "strict")}
+CHOICES = {
+    "nonfinite": ("propagate", "raise"),
+    "domain": ("propagate", "warn", "raise"),
+    "broadcast": ("numpy", "strict"),
+}
 _entered: dict[str, Callable[[Options], AbstractContextManager[Any]]] = {}
 
 
@@ -51,6 +57,10 @@ def config(**changes: Any) -> Iterator[Options]:
         full_traceback: whether errors show the library's own frames (default False).
         nonfinite: `"propagate"` (default) lets NaN and infinities pass as the values they are;
             `"raise"` stops at the first op that makes one, see `docs/seeing.md`.
+        domain: what an operand outside of an op's domain does, such as log(0) or 1/0, also in
+            derivatives: `"propagate"` (default) gives IEEE 754's infinity or NaN, `"raise"` raises
+            DomainError `[outside-domain]` with op, place and value, and `"warn"` warns with the
+            same words, once for each line in the block; see `docs/conventions.md`.
 
     Raises:
         ArgumentError: `[unknown-option]`, or `[bad-argument]` for a value it cannot have.

@@ -82,6 +82,8 @@ class Op:
             shows them where they lie, None where no view can.
         lowerings: rules of other backends by backend name.
         batch: the rule that maps the op over a new axis.
+        outside: what the operands must be, in words, and `(*xs, **attrs)`, which says where they
+            are not; told if `ab.config(domain=...)` asks for it.
         arity: the number of inputs, where the rules do not tell it.
         elementwise: whether inputs broadcast; then the walks sum cotangents back to their shapes.
         selects: whether partials are shares of a choice, a bool mask or 0, 1/2 and 1: a share
@@ -111,6 +113,7 @@ class Op:
     lower: Slot | str = _NOT_WRITTEN
     lowerings: Mapping[str, Slot] = field(default_factory=dict)
     batch: Slot = _NOT_WRITTEN
+    outside: tuple[str, Rule] | None = None
     arity: int | None = None
     elementwise: bool = False
 

@@ -15,13 +15,16 @@ from anabranch.core.bind import (
     explain_failure,
     operand,
     register_frontend,
+    register_holder,
     state,
+    watched,
 )
+from anabranch.core.domain import watch
 from anabranch.core.dtype import FLOATS
 from anabranch.core.entry import boundary
 from anabranch.core.node import Literal, make_node
 from anabranch.core.op import Op
-from anabranch.core.values import as_array, held_narrow, settled
+from anabranch.core.values import as_array, held_narrow, plain, settled
 from anabranch.frontends.stale import used_again
 from anabranch.frontends.tensor import Tensor, make_tensor, next_id
 
@@ -46,7 +49,10 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if weak:
         values = held_narrow(values)
     try:
-        out = op.ref(*values, **attrs)
+        if watch.blocks and op.outside is not None:
+            out = watched(op, values, attrs, args)
+        else:
+            out = op.ref(*values, **attrs)
     except Exception as error:
         raise explain_failure(op, args, attrs, error) from None
     if tracked and state.recording:
@@ -101,6 +107,10 @@ def _constant(arg: Any) -> Any:
 
 
 register_frontend(Tensor, 1, apply)
+register_holder(
+    lambda array: make_tensor(settled(plain(array))),
+    lambda out: out.value if type(out) is Tensor else out,
+)
 
 
 @boundary

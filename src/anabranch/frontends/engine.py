@@ -7,16 +7,18 @@ derivatives are computed at once, or with the tensors themselves, so that they a
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import state
+from anabranch.core.domain import is_watched
 from anabranch.core.node import Literal, Node
 from anabranch.core.source import capture, resolve
-from anabranch.core.values import as_array
+from anabranch.core.values import ARRAYS, as_array
+from anabranch.diff.forward import forward
 from anabranch.diff.refusing import Observer
 from anabranch.diff.region import Key, Step, in_order, key_of
 from anabranch.diff.reverse import reverse
@@ -41,6 +43,46 @@ class ForwardOrder(Sequence[Any]):
     def __repr__(self) -> str:
         names = [t.name or t.node.op.name for t in self._tensors[:6]]
         return f"<{len(self)} tensors: {', '.join(names)}{', ...' if len(self) > 6 else ''}>"
+
+
+def pulled(
+    edges: Iterable[Any],
+    cts: dict[Key, Any],
+    within: set[int],
+    record: bool = False,
+    observer: Observer | None = None,
+) -> dict[Key, Any]:
+    """The cotangents of recorded tensors: arrays, or tensors with a history of their own."""
+    seen = observer and (lambda node, slot, part: observer(node, slot, _bare(part, record)))
+    return _walked(lambda kind: reverse(steps(edges, within, kind), cts, within, seen), record)
+
+
+def pushed(
+    edges: Iterable[Any], ts: dict[Key, Any], within: set[int], record: bool = False
+) -> dict[Key, Any]:
+    """The tangents of recorded tensors; what stands in `ts` from the start moves by itself."""
+    given = set(ts)
+
+    def walk(recorded: bool) -> dict[Key, Any]:
+        return forward([s for s in steps(edges, within, recorded) if s.node.id not in given], ts)
+
+    return _walked(walk, record)
+
+
+def _walked(walk: Callable[[bool], dict[Key, Any]], record: bool) -> dict[Key, Any]:
+    """A walk over arrays; over tensors if it is recorded, or if operands of its ops are watched."""
+    # Convention values of masked branches, like 0 times inf, are no news to the user; and nobody
+    # looks at what the rules form on the way: a slope may be infinite and meet a zero.
+    with state.changed(recording=record, door=None), np.errstate(all="ignore"):
+        recorded = record or is_watched()
+        found = walk(recorded)
+    if record or not recorded:
+        return found
+    return {key: _bare(value, record) for key, value in found.items()}
+
+
+def _bare(value: Any, record: bool) -> Any:
+    return value if record or isinstance(value, ARRAYS) else value.value
 
 
 class Freed:
@@ -138,9 +180,7 @@ def backward(
     cts: dict[Key, Any] = {key_of(tensor): start}
     if state.onlooker is not None:
         state.onlooker.pulled([tensor], dict(cts), ())
-    # Convention values of masked branches, like 0 times inf, are no news to the user.
-    with np.errstate(all="ignore"):
-        reverse(steps(order.values(), wanted, recorded=False), cts, wanted, observer)
+    cts = pulled(order.values(), cts, wanted, observer=observer)
     with _adding:
         for key, edge in order.items():
             if key in cts and (keep != "leaves" or edge.is_leaf):

@@ -18,7 +18,7 @@ from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Edge
 from anabranch.core.values import ARRAYS, plain, settled
 from anabranch.diff.forward import forward
-from anabranch.diff.region import Step, ancestors, dependents, key_of, node_steps
+from anabranch.diff.region import ancestors, dependents, key_of, node_steps
 from anabranch.diff.reverse import reverse
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError
 from anabranch.frontends import engine
@@ -142,19 +142,25 @@ class Evaluation:
             if is_recorded(edge) and ct is not None:
                 key = key_of(edge)
                 start[key] = start[key] + ct if key in start else ct
-        steps, within = self._steps(outputs)
         if state.onlooker is not None and not (self.is_nested or self.is_symbolic):
             state.onlooker.pulled(outputs, start, self.aliases)
-        found = self._walk(lambda: reverse(steps, start, within))
+        region, within = self._region(outputs)
+        if self.is_symbolic:
+            found = reverse(node_steps(region.values(), within), start, within)
+        else:
+            found = engine.pulled(region.values(), start, within, self.is_recorded)
         return [found.get(key_of(alias)) for alias in self.aliases]
 
     def push(self, outputs: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """The tangents of the outputs for these of the aliases; None is a structural zero."""
         ts = self._admitted(ts)
         start = {key_of(a): t for a, t in zip(self.aliases, ts, strict=True) if t is not None}
-        steps, _ = self._steps(outputs)
-        given = set(start)
-        found = self._walk(lambda: forward([s for s in steps if s.node.id not in given], start))
+        region, within = self._region(outputs)
+        if self.is_symbolic:
+            steps = node_steps(region.values(), within)
+            found = forward([s for s in steps if s.node.id not in start], start)
+        else:
+            found = engine.pushed(region.values(), start, within, self.is_recorded)
         return [found.get(key_of(edge)) if is_recorded(edge) else None for edge in outputs]
 
     def _admitted(self, given: Sequence[Any]) -> Sequence[Any]:
@@ -167,19 +173,9 @@ class Evaluation:
             return given
         return [value.value if type(value) is Tensor else value for value in given]
 
-    def _steps(self, outputs: Sequence[Any]) -> tuple[list[Step], set[int]]:
+    def _region(self, outputs: Sequence[Any]) -> tuple[dict[Any, Any], set[int]]:
         region = ancestors([e for e in outputs if is_recorded(e)])
-        within = dependents(region.values(), self.aliases)
-        if self.is_symbolic:
-            return node_steps(region.values(), within), within
-        return engine.steps(region.values(), within, self.is_recorded), within
-
-    def _walk(self, walk: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
-        if self.is_symbolic:
-            return walk()
-        # Nobody looks at what the rules form on the way: a slope may be infinite and meet a zero.
-        with state.changed(recording=self.is_recorded, door=None), np.errstate(all="ignore"):
-            return walk()
+        return region, dependents(region.values(), self.aliases)
 
     def given_back(self, tree: Any) -> Any:
         """A result in the kind the user called with: NumPy for NumPy, tensors for tensors."""

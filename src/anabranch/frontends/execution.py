@@ -12,6 +12,7 @@ from anabranch.backends.base import Backend, Executable
 from anabranch.backends.native import NativeBackend
 from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
+from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
 from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import PassReport, run_passes
@@ -61,8 +62,9 @@ class Program:
             state.onlooker.runs(self, arguments)
         taken = {id(argument) for argument in arguments}
         results = []
-        # Who refuses what is not finite looks at node after node, which only one backend has.
-        executable = self.executable if state.guard is None else self.reference
+        # Who looks at values or operands looks at node after node, which only one backend has.
+        is_free = state.guard is None and not is_watched()
+        executable = self.executable if is_free else self.reference
         for out in executable.run(arguments):
             if type(out) in NUMBERS:
                 results.append(np.asarray(out)[()])

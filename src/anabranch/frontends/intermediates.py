@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
-from anabranch.core.bind import state
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph, ended
 from anabranch.core.node import Edge
@@ -140,14 +137,12 @@ def tangents(
 def _pushed(zs: Sequence[Any], xs: Sequence[Any], ts: list[Any], record: bool) -> dict[Any, Any]:
     region = ancestors([*zs, *xs])
     within = dependents(region.values(), xs)
-    moved = {x.node.id for x in xs}
     if zs and isinstance(zs[0], Edge):
+        moved = {x.node.id for x in xs}
         steps = node_steps(region.values(), within)
         start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
         return forward([step for step in steps if step.node.id not in moved], start)
-    with state.changed(recording=record, door=None), np.errstate(all="ignore"):
-        if not record:
-            ts = [t.value if isinstance(t, Tensor) else t for t in ts]
-        start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
-        steps = engine.steps(region.values(), within, record)
-        return forward([step for step in steps if step.node.id not in moved], start)
+    if not record:
+        ts = [t.value if isinstance(t, Tensor) else t for t in ts]
+    start = {key_of(x): t for x, t in zip(xs, ts, strict=True)}
+    return engine.pushed(region.values(), start, within, record)

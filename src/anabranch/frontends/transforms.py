@@ -10,8 +10,6 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from anabranch.core.bind import state
 from anabranch.core.entry import boundary
 from anabranch.core.node import Edge
@@ -234,11 +232,10 @@ def gradients(
             ct = z.dtype.type(1)
         found = reverse(steps, {key_of(z): ct}, within)
     else:
-        with state.changed(recording=record), np.errstate(all="ignore"):
-            start = {key_of(z): ct if record and isinstance(ct, Tensor) else engine.seed(z, ct)}
-            if state.onlooker is not None and not record:
-                state.onlooker.pulled([z], dict(start), xs)
-            found = reverse(engine.steps(region.values(), within, record), start, within)
+        start = {key_of(z): ct if record and isinstance(ct, Tensor) else engine.seed(z, ct)}
+        if state.onlooker is not None and not record:
+            state.onlooker.pulled([z], dict(start), xs)
+        found = engine.pulled(region.values(), start, within, record)
     results = []
     for position, x in enumerate(xs):
         name = getattr(x, "name", None) or f"xs[{position}]"

@@ -92,6 +92,7 @@ log10: Op = elementwise(
     real=True,
     partials=(lambda y, x: _LOG10_E / x,),
     domain=POSITIVE,
+    outside=("x > 0", lambda x: x <= 0),
     samples=(
         at(100.0, value=2.0, grads=_LOG10_E / 100),
         at(0.0, value=-inf, grads=inf, kink=True),
@@ -108,6 +109,7 @@ log1p: Op = elementwise(
     real=True,
     partials=(lambda y, x: 1 / (1 + x),),
     domain=_ABOVE_MINUS_ONE,
+    outside=("x > -1", lambda x: x <= -1),
     samples=(
         at(0.0, value=0.0, grads=1.0),
         at(-0.0, value=-0.0, grads=1.0),
@@ -127,6 +129,7 @@ log2: Op = elementwise(
     real=True,
     partials=(lambda y, x: _LOG2_E / x,),
     domain=POSITIVE,
+    outside=("x > 0", lambda x: x <= 0),
     samples=(
         at(8.0, value=3.0, grads=_LOG2_E / 8),
         at(0.0, value=-inf, grads=inf, kink=True),
@@ -187,6 +190,7 @@ reciprocal: Op = elementwise(
     real=True,
     partials=(lambda y, x: -square(y),),
     domain=_NOT_ZERO,
+    outside=("x != 0", lambda x: x == 0),
     samples=(
         at(4.0, value=0.25, grads=-0.0625),
         at(0.0, value=inf, grads=-inf, kink=True),
@@ -204,6 +208,7 @@ rsqrt: Op = elementwise(
     real=True,
     partials=(lambda y, x: -0.5 * divide(y, x),),
     domain=POSITIVE,
+    outside=("x > 0", lambda x: x <= 0),
     samples=(
         at(4.0, value=0.5, grads=-0.0625),
         at(0.0, value=inf, grads=-inf, kink=True),

@@ -93,6 +93,7 @@ divide: Op = elementwise(
     operator.truediv,
     partials=(lambda y, a, b: _reciprocal(b), lambda y, a, b: -y / b),
     result="quotient",
+    outside=("y != 0", lambda x, y: y == 0),
     samples=(
         at(6.0, 3.0, value=2.0, grads=(1 / 3, -2 / 3)),
         at(1.0, 0.0, value=inf, kink=True),
@@ -151,6 +152,7 @@ integer_power: Op = elementwise(
     aval=_integer_power_aval,
     call=lambda x, n: bind(integer_power, x, n=operator.index(n)),
     notation=lambda x, *, n: f"{x}**({n})" if n < 0 else x if n == 1 else f"{x}**{n}",
+    outside=("x != 0 for a negative n", lambda x, n: (x == 0) & (n < 0)),
     attrs={"n": 3},
     samples=(
         sample(2.0, value=8.0, grads=(12.0,), n=3),
@@ -169,6 +171,7 @@ log: Op = elementwise(
     np.log,
     partials=(lambda y, x: 1 / x,),
     result="float",
+    outside=("x > 0", lambda x: x <= 0),
     domain=POSITIVE,
     samples=(
         at(1.0, value=0.0, grads=1.0),
@@ -227,6 +230,10 @@ def _power_ref(x: Any, y: Any) -> Any:
     return np.power(x, y)
 
 
+def _is_no_power(x: Any, y: Any) -> Any:
+    return ((x < 0) & (np.floor(y) < y)) | ((x == 0) & (y < 0))
+
+
 power: Op = elementwise(
     "power",
     numeric(_power_ref),
@@ -234,8 +241,11 @@ power: Op = elementwise(
         # Not a choice by b = 0, which would hide that this changes with b there.
         lambda y, a, b: absorb(b, power(a, b - 1)),
         # At a = 0 the limit of a**b * log(a) is 0 for b > 0; log(0) itself never enters.
-        lambda y, a, b: where(equal(a, 0), where(greater(b, 0), 0.0, -inf), y * log(a)),
+        lambda y, a, b: where(
+            equal(a, 0), where(greater(b, 0), 0.0, -inf), y * log(where(equal(a, 0), 1.0, a))
+        ),
     ),
+    outside=("x > 0, a whole y where x < 0, y >= 0 where x = 0", _is_no_power),
     domain=(POSITIVE, SIGNED),
     result="arithmetic",
     call=_power,
@@ -349,6 +359,7 @@ sqrt: Op = elementwise(
     np.sqrt,
     partials=(lambda y, x: 0.5 / (y + 0.0),),  # + 0.0 makes -0 a 0, so that the slope is +inf
     result="float",
+    outside=("x >= 0", lambda x: x < 0),
     domain=POSITIVE,
     samples=(
         at(4.0, value=2.0, grads=0.25),

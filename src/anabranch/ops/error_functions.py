@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from anabranch.core.op import Op, elementwise
 from anabranch.core.sample import at
 from anabranch.ops.select import absorb
@@ -71,6 +73,7 @@ erfinv: Op = elementwise(
     real=True,
     partials=(lambda y, x: 1 / (_SLOPE * exp_neg_square(y)),),
     domain=INSIDE,
+    outside=("-1 < x < 1", lambda x: np.abs(x) >= 1),
     samples=(
         at(0.0, value=0.0, grads=1 / _SLOPE),
         at(-0.0, value=-0.0, grads=1 / _SLOPE),

@@ -6,6 +6,8 @@ import math
 import operator
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.aval import Aval
 from anabranch.core.bind import bind
 from anabranch.core.op import Op, elementwise
@@ -20,6 +22,12 @@ _EULER = 0.57721566490153286061  # Euler's constant
 _ZETA_3 = 1.20205690315959428540  # the sum of 1 / k**3
 _LARGEST = 100  # order: (n + 1)! must stay far from overflow
 
+
+def gamma_pole(x: Any, **_: Any) -> Any:
+    """Where the gamma function has no value: at 0 and at whole numbers below."""
+    return (x <= 0) & (np.floor(x) == x)
+
+
 lgamma: Op = elementwise(
     "lgamma",
     in_float64(gamma.lgamma),
@@ -27,6 +35,7 @@ lgamma: Op = elementwise(
     real=True,
     partials=(lambda y, x: digamma(x),),
     domain=POSITIVE,
+    outside=("an x that is none of 0, -1, -2, ...", gamma_pole),
     samples=(
         at(1.0, value=0.0, grads=-_EULER),
         at(2.0, value=0.0, grads=1 - _EULER),
@@ -50,6 +59,7 @@ digamma: Op = elementwise(
     real=True,
     partials=(lambda y, x: polygamma(1, x),),
     domain=POSITIVE,
+    outside=("an x that is none of 0, -1, -2, ...", gamma_pole),
     samples=(
         at(1.0, value=-_EULER, grads=pi**2 / 6),
         at(2.0, value=1 - _EULER, grads=pi**2 / 6 - 1),
@@ -91,6 +101,7 @@ polygamma: Op = elementwise(
     call=_polygamma,
     domain=POSITIVE,
     attrs={"n": 1},
+    outside=("an x that is none of 0, -1, -2, ...", gamma_pole),
     samples=(
         sample(1.0, value=pi**2 / 6, grads=(-2 * _ZETA_3,), n=1),
         sample(1.0, value=-2 * _ZETA_3, grads=(pi**4 / 15,), n=2),

@@ -22,6 +22,7 @@ arccosh: Op = elementwise(
     real=True,
     partials=(lambda y, x: rsqrt(x - 1) * rsqrt(x + 1),),
     domain=_ABOVE_ONE,
+    outside=("x >= 1", lambda x: x < 1),
     samples=(
         at(2.0, value=math.acosh(2.0), grads=1 / _ROOT_3),
         at(1.0, value=0.0, grads=inf, kink=True),
@@ -52,6 +53,7 @@ arctanh: Op = elementwise(
     real=True,
     partials=(lambda y, x: 1 / one_minus_square(x),),
     domain=INSIDE,
+    outside=("-1 < x < 1", lambda x: np.abs(x) >= 1),
     samples=(
         at(-0.0, value=-0.0, grads=1.0),
         at(0.6, value=math.log(2.0), grads=1.5625),

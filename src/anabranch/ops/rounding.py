@@ -109,6 +109,7 @@ floor_divide: Op = elementwise(
     real=True,
     partials=(False, False),
     domain=((2.2, 2.8, True), (0.9, 1.05, False)),
+    outside=("y != 0", lambda x, y: y == 0),
     samples=(
         at(7.0, 2.0, value=3.0, grads=(0.0, 0.0)),
         at(-7.0, 2.0, value=-4.0, grads=(0.0, 0.0)),
@@ -127,6 +128,7 @@ remainder: Op = elementwise(
     real=True,
     partials=(1, lambda y, a, b: -floor_divide(a, b)),
     domain=((2.2, 2.8, True), (0.9, 1.05, False)),
+    outside=("y != 0", lambda x, y: y == 0),
     samples=(
         at(7.0, 2.0, value=1.0, grads=(1.0, -3.0)),
         at(-7.0, 2.0, value=1.0, grads=(1.0, 4.0)),
@@ -149,6 +151,7 @@ fmod: Op = elementwise(
     # The quotient is found again from the value: a / b itself may round up to a whole number.
     partials=(1, lambda y, a, b: -round_((a - y) / b)),
     domain=((2.2, 2.8, True), (0.9, 1.05, True)),
+    outside=("y != 0", lambda x, y: y == 0),
     samples=(
         at(7.0, 2.0, value=1.0, grads=(1.0, -3.0)),
         at(-7.0, 2.0, value=-1.0, grads=(1.0, 3.0)),

@@ -45,6 +45,7 @@ arccos: Op = elementwise(
     real=True,
     partials=(lambda y, x: -rsqrt(one_minus_square(x)),),
     domain=INSIDE,
+    outside=("-1 <= x <= 1", lambda x: np.abs(x) > 1),
     samples=(
         at(0.0, value=pi / 2, grads=-1.0),
         at(0.6, value=math.acos(0.6), grads=-1.25),
@@ -62,6 +63,7 @@ arcsin: Op = elementwise(
     real=True,
     partials=(lambda y, x: rsqrt(one_minus_square(x)),),
     domain=INSIDE,
+    outside=("-1 <= x <= 1", lambda x: np.abs(x) > 1),
     samples=(
         at(-0.0, value=-0.0, grads=1.0),
         at(0.6, value=math.asin(0.6), grads=1.25),

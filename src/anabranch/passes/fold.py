@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import aval_of
+from anabranch.core.domain import outside
 from anabranch.core.graph import Graph
 from anabranch.core.leaves import CONSTANT
 from anabranch.core.node import Literal, Node
@@ -25,8 +26,9 @@ def fold(graph: Graph) -> Rewrite:
     """Nodes on literals and constants become literals, or constants when they have axes.
 
     The reference computes them as a run would, so every bit is the same, NaN and infinities too.
-    Not folded: what is logged or random, holds a graph, would fail, or would grow beyond `LARGEST`
-    elements, a scalar output, and repetition by `broadcast_to`, cheaper to do than to keep.
+    Not folded: what is logged or random, holds a graph, would fail, lies outside of its op's domain
+    or would grow beyond `LARGEST` elements, a scalar output, and repetition by `broadcast_to`,
+    cheaper to do than to keep.
     """
 
     def replace(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
@@ -62,6 +64,8 @@ def _computed(node: Node, values: list[Any]) -> Any:
     largest = max([LARGEST, *(np.size(value) for value in values)])
     if len(node.avals) > 1 or node.avals[0].size > largest:
         return None
+    if outside(node.op, values, node.attrs) is not None:
+        return None  # a run may be asked to tell of it
     try:
         with np.errstate(all="ignore"):
             result = node.op.ref(*held_narrow(values), **node.attrs)

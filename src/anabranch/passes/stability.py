@@ -44,7 +44,7 @@ _MOVES = (reshape, broadcast_to, permute, slice_, stop_gradient)
 
 
 def stabilise(graph: Graph) -> Rewrite:
-    """Apply the rows of `RULES`: sigmoid, softplus, softmax, logsumexp and norms by their shape."""
+    """Apply the rows of `RULES`: sigmoid, softplus, softmax, logsumexp, norms and half powers."""
     return rewritten(graph, RULES)
 
 
@@ -96,6 +96,10 @@ def _has_no_sign(value: Any, depth: int) -> bool:
         return bool(value.node.attrs["n"] % 2 == 0)
     combines = _is(value, add, multiply, sum_, max_, *_MOVES)
     return combines and depth > 0 and all(_has_no_sign(edge, depth - 1) for edge in inputs)
+
+
+def _is_positive_power(x: Any, n: int) -> bool:
+    return _is_floating(x) and n > 0
 
 
 # Stable spellings
@@ -247,4 +251,27 @@ LENGTHS = tuple(
         "power(norm(x), 2)": lambda x, axes, keepdims: bind(power, _norm(x, axes, keepdims), 2),
     }.items()
 )
-RULES = (*SIGMOIDS, *SOFTMAXES, *NORMS, *LENGTHS)
+POWERS = (
+    Rule(
+        "x * sqrt(x) = x**1.5",
+        lambda x: x * sqrt(x),
+        lambda x: bind(power, x, 1.5),
+        when=_is_floating,
+        changes="rounding; derivative at 0 in forward mode",
+    ),
+    Rule(
+        "x * x * sqrt(x) = x**2.5",
+        lambda x: (x * x) * sqrt(x),
+        lambda x: bind(power, x, 2.5),
+        when=_is_floating,
+        changes="rounding; derivative at 0 in forward mode",
+    ),
+    Rule(
+        "x**n * sqrt(x) = x**(n + 1/2), n > 0",
+        lambda x, n: bind(integer_power, x, n=n) * sqrt(x),
+        lambda x, n: bind(power, x, n + 0.5),
+        when=_is_positive_power,
+        changes="rounding; derivative at 0 in forward mode",
+    ),
+)
+RULES = (*SIGMOIDS, *SOFTMAXES, *NORMS, *LENGTHS, *POWERS)

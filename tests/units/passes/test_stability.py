@@ -89,6 +89,18 @@ SPELLINGS: dict[str, dict[str, Function]] = {
     "power(sqrt(s), 2) = s, s >= 0": {
         "power with a NumPy 2": lambda x: ab.sqrt(ab.sum(x * x)) ** x.dtype.type(2),
     },
+    "x * sqrt(x) = x**1.5": {
+        "s * sqrt(s)": lambda x: (s := ab.exp(x)) * ab.sqrt(s),
+        "sqrt(s) * s": lambda x: ab.sqrt(s := ab.exp(x)) * s,
+    },
+    "x * x * sqrt(x) = x**2.5": {
+        "s * s * sqrt(s)": lambda x: (s := ab.exp(x)) * s * ab.sqrt(s),
+        "sqrt(s) * (s * s)": lambda x: ab.sqrt(s := ab.exp(x)) * (s * s),
+    },
+    "x**n * sqrt(x) = x**(n + 1/2), n > 0": {
+        "s**3 * sqrt(s)": lambda x: (s := ab.sigmoid(x)) ** 3 * ab.sqrt(s),
+        "sqrt(s) * s**4.0": lambda x: ab.sqrt(s := ab.sigmoid(x)) * s**4.0,
+    },
 }
 SPELLINGS |= {
     "norm(x) * norm(x) = sum(square(x))": {
@@ -122,6 +134,8 @@ UNTOUCHED: dict[str, Function] = {
     "a root of any sign": lambda x: ab.sqrt(x) ** 2,
     "a root of a sum with a negative number": lambda x: ab.sqrt(x * x + -0.25) ** 2,
     "a root of a difference": lambda x: ab.sqrt(x * x - ab.exp(x)) ** 2,
+    "a root of something else": lambda x: x * ab.sqrt(x + 1.0),
+    "a negative power": lambda x: x**-3 * ab.sqrt(x),
     "integers": lambda x: 1 / (1 + ab.exp(-x.astype(int))),
 }
 
