@@ -141,6 +141,7 @@ def test_special_values(name: str) -> None:
     np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(wanted[zero]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_body_and_tail_have_the_same_bits(name: str) -> None:
     rng = np.random.default_rng(3)

@@ -37,6 +37,7 @@ def test_each_edge_delivers_once_however_often_values_are_shared():
         assert len(seen) == 3 * length  # 2 edges into the sum, 1 into the product with a number
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S1-25")
 def test_the_bytes_of_graph_and_gradients_grow_with_the_graph():
     sizes = []
@@ -87,6 +88,7 @@ def test_intermediates_are_dead_after_a_walk_that_frees():
     assert x.grad is not None
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S1-52")
 def test_a_thousand_steps_of_training_leave_nothing():
     rng = np.random.default_rng(0)

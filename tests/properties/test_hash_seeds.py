@@ -60,6 +60,7 @@ def digests(seeds):
         return set(pool.map(digest_elsewhere, seeds))
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-38", "S0-39")
 def test_five_hash_seeds_give_one_digest():
     assert digests([0, 1, 2, 3, 4_294_967_295]) == {digest(range(4))}

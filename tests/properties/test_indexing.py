@@ -138,6 +138,7 @@ def test_mixtures_that_have_rules_of_their_own(index: Any) -> None:
     check_reading(np.arange(1.0, 25.0).reshape(2, 3, 4), index)
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(selections())
 def test_reading_gives_what_numpy_gives(selection: Any) -> None:

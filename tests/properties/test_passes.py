@@ -162,6 +162,7 @@ def check_program(steps: Steps, dtype: Any) -> None:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(programs(), st.sampled_from([np.float64, np.float32, np.float16]))
 def test_exact_passes_keep_every_bit_and_line(steps: Steps, dtype: Any) -> None:

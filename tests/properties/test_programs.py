@@ -154,6 +154,7 @@ def check_passes(program: Program) -> None:
     assert ab.structure_hash(again) == ab.structure_hash(current)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(programs())
 def test_passes_keep_values_gradients_and_source_lines(program: Program) -> None:
@@ -202,6 +203,7 @@ def check_orders(program: Program) -> None:
     assert len({(reader, slot) for reader, slot, _ in delivered}) == len(delivered)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-02", "S0-18", "S1-10", "S1-01", "S0-27", "S1-54")
 @settings(max_examples=60)
 @given(programs())
@@ -265,6 +267,7 @@ def test_gradients_agree_with_differences(program: Program) -> None:
     assert along(program) == pytest.approx((above - below) / (2 * step), rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-12")
 @settings(max_examples=20)
 @given(programs(most=30))

@@ -238,6 +238,7 @@ def test_links_in_the_documentation_lead_somewhere(name):
     assert not broken
 
 
+@pytest.mark.slow
 def test_rosenbrocks_valley_is_walked_to_its_end():
     text = output_of("rosenbrock")
     assert "the gradient of rosenbrock agrees with central differences" in text

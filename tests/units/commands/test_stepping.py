@@ -18,6 +18,8 @@ import anabranch as ab
 from anabranch.commands import keys as keys_module
 from anabranch.commands.keys import keys
 
+pytestmark = pytest.mark.slow  # each starts a program of its own
+
 LIMIT = 60  # seconds that a child may take on a busy machine
 MAIN = "import sys; from anabranch.cli import main; sys.exit(main(sys.argv[1:]))"
 WORDS = ["story", "(x*y + x)**2", "x=2", "y=3"]

@@ -260,6 +260,7 @@ def test_the_help_of_all_names_every_verb_and_every_status(capsys):
     assert max(map(len, text.splitlines())) <= 84
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
 def test_a_pipe_of_any_encoding(encoding):
     command = "import sys; from anabranch.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -198,6 +198,7 @@ print(ab.trace(lambda *x: ab.einsum("ab,bc,cd,de,ef,fg,ga->d", *x), *x))
 """
 
 
+@pytest.mark.slow
 def test_no_hash_seed_changes_a_bit_or_a_node():
     runs = {
         subprocess.run(

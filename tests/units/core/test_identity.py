@@ -96,6 +96,7 @@ print(ab.structure_hash(g))
 """
 
 
+@pytest.mark.slow
 def test_every_process_agrees() -> None:
     found = {
         subprocess.run(

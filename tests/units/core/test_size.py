@@ -56,6 +56,7 @@ def fibonacci(depth: int) -> ab.Graph:
     return g
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [by_hand, traced, eager])
 def test_bytes_for_each_node(build: Builder) -> None:
     depth = 2_000

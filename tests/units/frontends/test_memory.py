@@ -46,6 +46,7 @@ def handed_out() -> list[ab.Tensor]:
     return [*made, (made[0] * x[:2500]).sum(axis=1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [two_layers, long_chain, chain_with_gradients, handed_out])
 def test_the_parts_add_up_to_what_is_allocated(
     build: Callable[[], Any], allocated: Callable[[Callable[[], Any]], tuple[Any, int]]

@@ -367,6 +367,7 @@ def test_fading_is_named_with_the_first_layer_that_is_exactly_zero():
     assert len(found.reaches) == 401  # x and every weight
 
 
+@pytest.mark.slow
 def test_a_chain_that_keeps_its_size_is_in_order():
     assert ab.inspect(chain(1 / 8)[0]).trace.findings == []
 

@@ -181,6 +181,7 @@ def places(value, path=()):
 PLACES = [path for path in places(DATA) if path and path[0] != "sources"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JSON), min_size=1, max_size=3))
 @settings(max_examples=400)
 def test_whatever_is_put_anywhere_is_read_or_refused(changes):

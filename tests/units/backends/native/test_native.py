@@ -65,6 +65,7 @@ def test_dead_values_make_room() -> None:
     assert made.workspace == 2 * 8 * 8 * 8  # one is read while the next is written
 
 
+@pytest.mark.slow
 def test_long_chains_are_cut_into_bodies_of_bounded_length() -> None:
     def f(x):
         for _ in range(1_000):
@@ -76,6 +77,7 @@ def test_long_chains_are_cut_into_bodies_of_bounded_length() -> None:
     np.testing.assert_array_equal(ab.compile(f, backend="native")(X), ab.compile(f)(X))
 
 
+@pytest.mark.slow
 def test_every_length_and_its_tail() -> None:
     def f(x, b):
         return x * b + 1.0, ab.sum(x * b), ab.sum(x, axis=0), ab.sum(x, axis=1)
@@ -152,6 +154,7 @@ SIZES = [(1, 1, 1), (2, 3, 4), (5, 7, 9), (14, 16, 32), (13, 1, 17), (64, 300, 4
 SIZES += [(33, 257, 65), (1, 50, 40), (40, 50, 1), (0, 3, 2), (2, 0, 3), (17, 300, 130)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_products_of_every_layout(size: tuple[int, int, int], dtype: type) -> None:
