@@ -86,7 +86,7 @@ def numpys(x: Any, index: Any) -> Any:
     """
     try:
         found = np.asarray(x[index])
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, DeprecationWarning):  # the last from older versions of NumPy
         return None
     if not found.size:
         try:
