@@ -140,7 +140,7 @@ def compute(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         values = [np.asarray(value)[()] for value in values]
     values = held_narrow(values)
     try:
-        if watch.blocks and op.outside is not None:
+        if op.outside is not None and watch.blocks:
             return watched(op, values, attrs, args)
         return op.ref(*values, **attrs)
     except Exception as error:

@@ -49,7 +49,7 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if weak:
         values = held_narrow(values)
     try:
-        if watch.blocks and op.outside is not None:
+        if op.outside is not None and watch.blocks:
             out = watched(op, values, attrs, args)
         else:
             out = op.ref(*values, **attrs)
