@@ -57,6 +57,15 @@ def watched(node: Node, ref: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+def blame(error: Exception, node: Node, graph: str) -> None:
+    """Let an error of a reference say which node of which graph was running."""
+    if isinstance(error, AnabranchError):
+        error.source = error.source or node.source
+        error.facts = (*error.facts, f'running {node!r} of graph "{graph}"')
+    else:
+        error.add_note(f'in {node!r} of graph "{graph}", written at {node.source}')
+
+
 class ReferenceExecutable:
     """The instructions of a graph over numbered places that hold its values."""
 
@@ -134,12 +143,8 @@ class ReferenceExecutable:
             for ref, attrs, inputs, outputs, is_weak, dies, node in self._chosen_program():
                 try:
                     out = ref(*[env[i] for i in inputs], **attrs)
-                except AnabranchError as error:
-                    error.source = error.source or node.source
-                    error.facts = (*error.facts, f'running {node!r} of graph "{self._name}"')
-                    raise
                 except Exception as error:
-                    error.add_note(f'in {node!r} of graph "{self._name}", written at {node.source}')
+                    blame(error, node, self._name)
                     raise
                 if is_weak:
                     out = out.item() if hasattr(out, "item") else out

@@ -78,8 +78,9 @@ class Op:
         scalar: machine code of one element: the emitter's method of this name, on operands
             promoted as NumPy would, or a function `(emitter, *operands, **attrs)`.
         lower: machine code of an op that is no elementwise one: the name of a reduction over
-            `axes`, or, for one that only moves elements, `(view, **attrs)` giving the view that
-            shows them where they lie, None where no view can.
+            `axes`, `"product"` for a product of matrices, or, for one that only moves elements,
+            `(view, **attrs)` giving the view that shows them where they lie, None where no view
+            can.
         lowerings: rules of other backends by backend name.
         batch: the rule that maps the op over a new axis.
         outside: what the operands must be, in words, and `(*xs, **attrs)`, which says where they

@@ -24,9 +24,9 @@ def quick_entry(
 ) -> Callable[..., Any] | None:
     """A function in machine code that does what `slow` does, for arguments like these.
 
-    None where there is none: the backend has none, an argument or the result is a container in a
-    container, or something must be looked up at each call. It hands on to `slow` what it does not
-    expect, and everything while `attention` is asked for.
+    None where there is none: the backend has none, an argument is no array or number, the result
+    holds more than tuples and lists, or a captured value is reached by more than names. It hands
+    on to `slow` what it does not expect, and everything while `attention` is asked for.
     """
     bindings = [guard.bindings for guard in trace.guards]
     if options() != Options() or None in bindings:

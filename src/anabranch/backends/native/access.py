@@ -25,15 +25,9 @@ class Access:
     def load(self, e: Emitter, base: str, index: str, step: int, count: int) -> Val:
         """Neighbouring elements as one vector, others one by one."""
         element, size = memory_type(self.dtype), self.dtype.itemsize
-        kind = e.type(element)
         pointer = self._pointer(e, base, index, step)
-        if step == 1 and count == e.lanes:
-            text = e.new(f"load {kind}, ptr {pointer}, align {size}")
-        elif step == 1:
-            function = f"@llvm.masked.load.v{e.lanes}{_suffix(element)}.p0"
-            e.declared.add(f"declare {kind} {function}(ptr, i32, <{e.lanes} x i1>, {kind})")
-            given = f"ptr {pointer}, i32 {size}, {real_lanes(e, count)}, {kind} zeroinitializer"
-            text = e.new(f"call {kind} {function}({given})")
+        if step == 1:
+            text = e.load(element, size, pointer, count)
         else:
             text = self._picked(e, pointer, step, count)
         return e.from_memory(text, self.dtype)
@@ -52,16 +46,8 @@ class Access:
     def store(self, e: Emitter, base: str, index: str, step: int, count: int, value: Val) -> None:
         """Write to neighbouring elements: results are in C order, so `step` is 1, or 0 for one."""
         element, size = memory_type(self.dtype), self.dtype.itemsize
-        kind = e.type(element)
         pointer = self._pointer(e, base, index, step or 1)
-        text = e.to_memory(value)
-        if count == e.lanes:
-            e.lines.append(f"  store {kind} {text}, ptr {pointer}, align {size}")
-            return
-        function = f"@llvm.masked.store.v{e.lanes}{_suffix(element)}.p0"
-        e.declared.add(f"declare void {function}({kind}, ptr, i32, <{e.lanes} x i1>)")
-        given = f"{kind} {text}, ptr {pointer}, i32 {size}, {real_lanes(e, count)}"
-        e.lines.append(f"  call void {function}({given})")
+        e.store(e.to_memory(value), element, size, pointer, count)
 
     def _pointer(self, e: Emitter, base: str, index: str, step: int) -> str:
         if index == "0":
@@ -69,13 +55,3 @@ class Access:
         if step != 1:
             index = e.new(f"mul i64 {index}, {step}")
         return e.new(f"getelementptr {memory_type(self.dtype)}, ptr {base}, i64 {index}")
-
-
-def real_lanes(e: Emitter, count: int) -> str:
-    """The mask of the first lanes, with its type."""
-    lanes = ["i1 true"] * count + ["i1 false"] * (e.lanes - count)
-    return f"<{e.lanes} x i1> <{', '.join(lanes)}>"
-
-
-def _suffix(element: str) -> str:
-    return {"double": "f64", "float": "f32", "half": "f16"}.get(element, element)

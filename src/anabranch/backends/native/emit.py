@@ -7,13 +7,13 @@ bits, for every instruction here is exact or correctly rounded in each lane.
 
 from __future__ import annotations
 
-import itertools
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from anabranch.backends.native.instructions import Instructions
 from anabranch.core.dtype import BFLOAT16, DType, is_floating, is_half, promote
 
 F16, F32, F64 = (np.dtype(f"float{bits}") for bits in (16, 32, 64))
@@ -61,48 +61,8 @@ def register_bytes(dtype: DType) -> int:
     return {"double": 8, "float": 4, "i1": 1}.get(register_type(dtype), dtype.itemsize)
 
 
-class Emitter:
-    """Writes instructions for `lanes` elements at once.
-
-    Attributes:
-        lines: the instructions so far.
-        declared: declarations that the module needs.
-        weight: roughly how much work the body is, an addition being 1.
-    """
-
-    def __init__(self, lanes: int, names: Iterable[int], declared: set[str]) -> None:
-        self.lanes = lanes
-        self.lines: list[str] = []
-        self.declared = declared
-        self.weight = 0
-        self._names = iter(names)
-
-    # Writing
-
-    def type(self, element: str) -> str:
-        return element if self.lanes == 1 else f"<{self.lanes} x {element}>"
-
-    def new(self, text: str) -> str:
-        """A new name for the result of this instruction."""
-        name = f"%v{next(self._names)}"
-        self.lines.append(f"  {name} = {text}")
-        self.weight += 1
-        return name
-
-    def narrowed(self, lanes: int) -> Self:
-        """An emitter of the same kind for a function of its own, with names of its own."""
-        return type(self)(lanes, itertools.count(), self.declared)
-
-    def new_number(self) -> int:
-        """A number that no name has, for labels."""
-        return next(self._names)
-
-    def splat(self, element: str, constant: str) -> str:
-        if self.lanes == 1:
-            return constant
-        if constant in ("0", "false"):
-            return "zeroinitializer"
-        return f"splat ({element} {constant})"
+class Emitter(Instructions):
+    """Writes instructions on values that know their dtypes."""
 
     def _made(self, like: Val, text: str) -> Val:
         return Val(self.new(text), like.dtype)
@@ -111,11 +71,7 @@ class Emitter:
         """An LLVM intrinsic on floats of one type."""
         element = register_type(like.dtype)
         kind = self.type(element)
-        suffix = ("" if self.lanes == 1 else f"v{self.lanes}") + {
-            "float": "f32",
-            "double": "f64",
-        }.get(element, element)
-        function = f"@llvm.{name}.{suffix}"
+        function = f"@llvm.{name}.{self.suffix(element)}"
         self.declared.add(f"declare {kind} {function}({', '.join([kind] * len(args))})")
         given = ", ".join(f"{kind} {arg.text}" for arg in args)
         return self._made(like, f"call {kind} {function}({given})")
@@ -245,7 +201,6 @@ class Emitter:
 
     def divide(self, x: Val, y: Val) -> Val:
         self.require_floats(x, "division of integers")
-        self.weight += 4
         return self._arithmetic(("fdiv", ""), x, y)
 
     def negative(self, x: Val) -> Val:
@@ -267,7 +222,6 @@ class Emitter:
 
     def sqrt(self, x: Val) -> Val:
         self.require_floats(x, "square roots of integers")
-        self.weight += 8
         return self._narrow(self.call("sqrt", x, x).text, x.dtype)
 
     def identity(self, x: Val) -> Val:

@@ -16,12 +16,11 @@ from anabranch.backends.native import entry, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import Island
 from anabranch.backends.native.view import View
-from anabranch.backends.reference import reference
+from anabranch.backends.reference import blame, reference
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
-from anabranch.errors import AnabranchError
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Island = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)
@@ -169,14 +168,8 @@ class _IslandCall:
         with np.errstate(all="ignore"):
             try:
                 out = self._ref(*values, **self._node.attrs)
-            except AnabranchError as error:
-                error.source = error.source or self._node.source
-                error.facts = (*error.facts, f'running {self._node!r} of graph "{self._name}"')
-                raise
             except Exception as error:
-                error.add_note(
-                    f'in {self._node!r} of graph "{self._name}", written at {self._node.source}'
-                )
+                blame(error, self._node, self._name)
                 raise
         outs = out if isinstance(out, tuple) else (out,)
         for i, (value, aval) in enumerate(zip(outs, self._node.avals, strict=True), position):

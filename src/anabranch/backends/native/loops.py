@@ -226,16 +226,8 @@ class LoopCode(Writer):
                 access = self._accesses[i]
                 kind = memory_type(access.dtype)
                 one = e.new(f"load {kind}, ptr {bases[i]}, align {access.dtype.itemsize}")
-                spread[i] = e.from_memory(self._in_every_lane(e, kind, one), access.dtype)
+                spread[i] = e.from_memory(e.in_every_lane(kind, one), access.dtype)
         return spread
-
-    def _in_every_lane(self, e: Emitter, kind: str, one: str) -> str:
-        if e.lanes == 1:
-            return one
-        vector = e.type(kind)
-        first = e.new(f"insertelement {vector} poison, {kind} {one}, i32 0")
-        order = f"<{e.lanes} x i32> zeroinitializer"
-        return e.new(f"shufflevector {vector} {first}, {vector} poison, {order}")
 
     def _body(
         self, e: Emitter, bases: Bases, index: str, count: int, spread: dict[int, Val]

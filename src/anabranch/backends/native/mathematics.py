@@ -230,7 +230,7 @@ class Mathematics(Emitter):
         m = self._from_bits(self._integer("sub", bits, self._integer("shl", e, shift)), x.dtype)
         return m, self.convert(e, x.dtype)
 
-    def _at_the_ends(self, x: Val, base: Val, result: Val, zero: float) -> Val:
+    def _at_the_ends(self, x: Val, base: Val, result: Val) -> Val:
         """Infinity, zero and what lies below it; `base` is what the logarithm is taken of."""
         inf = self._c(x, math.inf)
         result = self.select(self.equal(x, inf), inf, result)
@@ -246,7 +246,7 @@ class Mathematics(Emitter):
         m, e = self._split(self.select(tiny, self.multiply(x, self._c(x, 2.0**shift)), x))
         e = self.select(tiny, self.subtract(e, self._c(x, shift)), e)
         result = self._logarithm(self.subtract(m, self._c(x, 1.0)), e)
-        return self._at_the_ends(x, x, result, 0.0)
+        return self._at_the_ends(x, x, result)
 
     @_on_floats
     def log1p(self, x: Val) -> Val:
@@ -265,7 +265,7 @@ class Mathematics(Emitter):
             self._integer("sub", self.number(0, _WORDS[x.dtype]), self._whole(bounded)), x.dtype
         )
         g = self.fma(lost, scale, self.subtract(m, one))
-        result = self._at_the_ends(x, u, self._logarithm(g, e), 0.0)
+        result = self._at_the_ends(x, u, self._logarithm(g, e))
         small = self.less(self.absolute(x), self._c(x, float(np.finfo(x.dtype).eps) / 4))
         return self.select(small, x, result)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.native.access import real_lanes
 from anabranch.backends.native.emit import Emitter, Val, register_type
 from anabranch.core.dtype import DType, is_floating
 
@@ -41,7 +40,7 @@ class Reduction:
             return value
         kind = e.type(register_type(value.dtype))
         start = self.start(e, value.dtype)
-        text = e.new(f"select {real_lanes(e, count)}, {kind} {value.text}, {kind} {start.text}")
+        text = e.new(f"select {e.first_lanes(count)}, {kind} {value.text}, {kind} {start.text}")
         return Val(text, value.dtype)
 
     def across(self, e: Emitter, value: Val, narrower: Callable[[int], Emitter]) -> Val:

@@ -32,15 +32,6 @@ class Tile:
         return 8 if self.element == "double" else 4
 
     @property
-    def vector(self) -> str:
-        return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
-
-    @property
-    def suffix(self) -> str:
-        short = "f64" if self.element == "double" else "f32"
-        return short if self.lanes == 1 else f"v{self.lanes}{short}"
-
-    @property
     def name(self) -> str:
         return f"{self.rows}x{self.vectors}x{self.lanes}_{self.columns}_{self.element}"
 
@@ -55,10 +46,9 @@ class _Vectors(Writer):
     def __init__(self, tile: Tile, declared: set[str]) -> None:
         super().__init__(declared)
         self.tile = tile
-
-    def _mask(self, count: int) -> str:
-        lanes = ["i1 true"] * count + ["i1 false"] * (self.tile.lanes - count)
-        return f"<{self.tile.lanes} x i1> <{', '.join(lanes)}>"
+        self._e = self._emitter(tile.lanes)
+        self._vector = self._e.type(tile.element)
+        self._e.lines = self._lines  # it writes no labels, so both can write in turn
 
     def _at(self, base: str, elements: str | int) -> str:
         if str(elements) == "0":
@@ -66,37 +56,10 @@ class _Vectors(Writer):
         return self._new(f"getelementptr {self.tile.element}, ptr {base}, i64 {elements}")
 
     def _load(self, pointer: str, count: int) -> str:
-        tile = self.tile
-        if count == tile.lanes:
-            return self._new(f"load {tile.vector}, ptr {pointer}, align {tile.bytes}")
-        return self._masked_load(pointer, self._mask(count))
-
-    def _masked_load(self, pointer: str, mask: str) -> str:
-        tile = self.tile
-        function = f"@llvm.masked.load.{tile.suffix}.p0"
-        kinds = f"ptr, i32, <{tile.lanes} x i1>, {tile.vector}"
-        self.declared.add(f"declare {tile.vector} {function}({kinds})")
-        given = f"ptr {pointer}, i32 {tile.bytes}, {mask}, {tile.vector} zeroinitializer"
-        return self._new(f"call {tile.vector} {function}({given})")
+        return self._e.load(self.tile.element, self.tile.bytes, pointer, count)
 
     def _store(self, value: str, pointer: str, count: int) -> None:
-        tile = self.tile
-        if count == tile.lanes:
-            self._line(f"store {tile.vector} {value}, ptr {pointer}, align {tile.bytes}")
-            return
-        function = f"@llvm.masked.store.{tile.suffix}.p0"
-        self.declared.add(f"declare void {function}({tile.vector}, ptr, i32, <{tile.lanes} x i1>)")
-        given = f"{tile.vector} {value}, ptr {pointer}, i32 {tile.bytes}, {self._mask(count)}"
-        self._line(f"call void {function}({given})")
-
-    def _spread(self, pointer: str) -> str:
-        tile = self.tile
-        one = self._new(f"load {tile.element}, ptr {pointer}, align {tile.bytes}")
-        if tile.lanes == 1:
-            return one
-        first = self._new(f"insertelement {tile.vector} poison, {tile.element} {one}, i32 0")
-        order = f"<{tile.lanes} x i32> zeroinitializer"
-        return self._new(f"shufflevector {tile.vector} {first}, {tile.vector} poison, {order}")
+        self._e.store(value, self.tile.element, self.tile.bytes, pointer, count)
 
 
 class TileCode(_Vectors):
@@ -128,7 +91,7 @@ class TileCode(_Vectors):
     def _loop(
         self, rows: Sequence[str], first: str, last: str, steps: int, starts: Sequence[str]
     ) -> list[str]:
-        vector = self.tile.vector
+        vector = self._vector
         head, body, done = (self._fresh(word) for word in ("head", "body", "done"))
         before, counter, following = self._block, self._name(), self._name()
         sums = [self._name() for _ in starts]
@@ -161,15 +124,16 @@ class TileCode(_Vectors):
         ak, bk = self._new(f"mul i64 {k}, %ka"), self._new(f"mul i64 {k}, %kb")
         b = self._at("%b", bk)
         right = [self._load(self._at(b, j * tile.lanes), tile.real(j)) for j in range(tile.vectors)]
-        function = f"@llvm.fma.{tile.suffix}"
-        self.declared.add(f"declare {tile.vector} {function}({', '.join([tile.vector] * 3)})")
+        function = f"@llvm.fma.{self._e.suffix(tile.element)}"
+        self.declared.add(f"declare {self._vector} {function}({', '.join([self._vector] * 3)})")
         grown = []
         for i, row in enumerate(rows):
-            left = self._spread(self._at(row, ak))
+            one = self._new(f"load {tile.element}, ptr {self._at(row, ak)}, align {tile.bytes}")
+            left = self._e.in_every_lane(tile.element, one)
             for j in range(tile.vectors):
                 parts = (left, right[j], sums[i * tile.vectors + j])
-                given = ", ".join(f"{tile.vector} {part}" for part in parts)
-                grown.append(self._new(f"call {tile.vector} {function}({given})"))
+                given = ", ".join(f"{self._vector} {part}" for part in parts)
+                grown.append(self._new(f"call {self._vector} {function}({given})"))
         return grown
 
     def _write(self, sums: Sequence[str]) -> None:
@@ -184,7 +148,7 @@ class TileCode(_Vectors):
         for n, (value, place) in enumerate(zip(sums, places, strict=True)):
             real = tile.real(n % tile.vectors)
             old = self._load(place, real)
-            self._store(self._new(f"fadd {tile.vector} {old}, {value}"), place, real)
+            self._store(self._new(f"fadd {self._vector} {old}, {value}"), place, real)
         self._line("ret void")
         self._label("sets")
         for n, (value, place) in enumerate(zip(sums, places, strict=True)):
@@ -239,7 +203,7 @@ class PackColumns(_Vectors):
         self._lane_numbers = f"<{', '.join(f'i64 {lane}' for lane in range(tile.lanes))}>"
         with self._counted_to("%k", tile.lanes) as k:
             rest = self._new(f"sub i64 %k, {k}")
-            mask = f"<{tile.lanes} x i1> {self._first(rest)}"
+            mask = self._first(rest)
             to = self._at("%to", self._new(f"mul i64 {k}, {tile.width}"))
             for j in range(tile.vectors):
                 columns = []
@@ -249,25 +213,24 @@ class PackColumns(_Vectors):
                         columns.append("zeroinitializer")
                         continue
                     start = self._at("%from", self._times("%step", column))
-                    columns.append(self._masked_load(self._at(start, k), mask))
+                    place = self._at(start, k)
+                    columns.append(self._e.load_where(mask, tile.element, tile.bytes, place))
                 for i, row in enumerate(self._turned(columns)):
                     self._store(row, self._at(to, i * tile.width + j * tile.lanes), tile.lanes)
         head = f"define internal void @{self.name}(i64 %k, ptr %from, i64 %step, ptr %to)"
         declared.add(self._text(head))
 
     def _first(self, count: str) -> str:
-        """The mask of as many lanes."""
-        lanes = self.tile.lanes
-        kind = f"<{lanes} x i64>"
-        one = self._new(f"insertelement {kind} poison, i64 {count}, i32 0")
-        all_ = self._new(
-            f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer"
+        """The mask of as many lanes as there are, with its type."""
+        kind = self._e.type("i64")
+        every = self._e.in_every_lane("i64", count)
+        return f"<{self.tile.lanes} x i1> " + self._new(
+            f"icmp slt {kind} {self._lane_numbers}, {every}"
         )
-        return self._new(f"icmp slt {kind} {self._lane_numbers}, {all_}")
 
     def _turned(self, rows: Sequence[str]) -> list[str]:
         """A square block transposed: rows interleaved with those half a block below, log2 times."""
-        lanes, vector = self.tile.lanes, self.tile.vector
+        lanes, vector = self.tile.lanes, self._vector
         half = lanes // 2
         low, high = (
             ", ".join(f"i32 {n}" for k in range(start, start + half) for n in (k, k + lanes))
