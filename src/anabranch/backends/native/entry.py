@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.base import Call
+from anabranch.backends.native.writer import Writer
 from anabranch.core import attention
 from anabranch.core.aval import Aval
 
@@ -37,7 +38,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-class Text:
+class Text(Writer):
     """The IR of an entry, and what its table must hold.
 
     Addresses stand in a table that is filled when the code is loaded, one for each name in
@@ -52,15 +53,13 @@ class Text:
         outputs: Sequence[Aval],
         workspace: int,
     ) -> None:
+        super().__init__(set())
         self._call = call
         self._parameters = parameters
         self._constants = constants
         self._outputs = outputs
         self.slots: list[str] = []
         self.objects: dict[str, Any] = {}
-        self._lines: list[str] = []
-        self._count = 0
-        self._block = "entry"
         self._write(workspace)
         size = len(self.slots)
         head = [f"@table = global [{size} x ptr] zeroinitializer"]
@@ -72,19 +71,6 @@ class Text:
         self.ir = "\n".join([*head, *body, *self._lines, "}", ""])
 
     # Writing
-
-    def _line(self, text: str) -> None:
-        self._lines.append(f"  {text}")
-
-    def _new(self, text: str) -> str:
-        name = f"%e{self._count}"
-        self._count += 1
-        self._line(f"{name} = {text}")
-        return name
-
-    def _label(self, name: str) -> None:
-        self._lines.append(f"{name}:")
-        self._block = name
 
     def _slot(self, name: str) -> str:
         """What the table holds under this name."""
@@ -105,8 +91,7 @@ class Text:
 
     def _require(self, condition: str) -> None:
         """Go on where it holds, else hand the call on."""
-        label = f"ok{self._count}"
-        self._count += 1
+        label = f"ok{next(self._names)}"
         self._line(f"br i1 {condition}, label %{label}, label %slow")
         self._label(label)
 
@@ -174,7 +159,8 @@ class Text:
             return self._new(f"getelementptr i8, ptr {argument}, i64 {_SCALAR}")
         if aval.shape:
             return self._array(argument, kind, aval)
-        scalar, array, both = (f"{word}{self._count}" for word in ("scalar", "array", "both"))
+        number = next(self._names)
+        scalar, array, both = (f"{word}{number}" for word in ("scalar", "array", "both"))
         is_scalar = self._is("ptr", kind, self._object(aval.dtype.type))
         self._line(f"br i1 {is_scalar}, label %{scalar}, label %{array}")
         self._label(scalar)
@@ -223,8 +209,8 @@ class Text:
     def _or_give_up(self, made: str, before: Sequence[str]) -> None:
         """Where Python has no memory left, its error leaves and what was made goes."""
         is_there = self._new(f"icmp ne ptr {made}, null")
-        good, bad = f"good{self._count}", f"bad{self._count}"
-        self._count += 1
+        number = next(self._names)
+        good, bad = f"good{number}", f"bad{number}"
         self._line(f"br i1 {is_there}, label %{good}, label %{bad}")
         self._label(bad)
         for one in before:
@@ -256,7 +242,8 @@ class Text:
         place = self._slot("resting")
         resting = self._new(f"atomicrmw xchg ptr {place}, ptr null seq_cst")
         is_there = self._new(f"icmp ne ptr {resting}, null")
-        before, fresh, both = (f"{word}{self._count}" for word in ("rested", "fresh", "space"))
+        number = next(self._names)
+        before, fresh, both = (f"{word}{number}" for word in ("rested", "fresh", "space"))
         self._line(f"br label %{before}")
         self._label(before)
         self._line(f"br i1 {is_there}, label %{both}, label %{fresh}")
@@ -278,7 +265,8 @@ class Text:
         place = self._slot("resting")
         other = self._new(f"atomicrmw xchg ptr {place}, ptr {space} seq_cst")
         is_there = self._new(f"icmp ne ptr {other}, null")
-        free, done = f"free{self._count}", f"kept{self._count}"
+        number = next(self._names)
+        free, done = f"free{number}", f"kept{number}"
         self._line(f"br i1 {is_there}, label %{free}, label %{done}")
         self._label(free)
         note = self._new(f"getelementptr i8, ptr {other}, i64 -8")
