@@ -14,6 +14,8 @@ from typing import Any
 
 import mpmath as mp
 
+from fit_special import polynomial
+
 mp.mp.dps = 60
 
 
@@ -53,17 +55,7 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
 
 def fitted(f: Callable[[Any], Any], low: Any, high: Any, degree: int) -> list[float]:
     """Coefficients of rising powers."""
-    n = degree + 1
-    places = [
-        (low + high) / 2 + (high - low) / 2 * mp.cos(mp.pi * (2 * k + 1) / (2 * n))
-        for k in range(n)
-    ]
-    matrix, values = mp.matrix(n, n), mp.matrix(n, 1)
-    for i, t in enumerate(places):
-        values[i] = f(t)
-        for j in range(n):
-            matrix[i, j] = t**j
-    return [float(c) for c in mp.lu_solve(matrix, values)]
+    return [float(c) for c in polynomial(f, low, high, mp.mpf(0), degree)]
 
 
 def parts(value: Any, bits: int, count: int) -> list[float]:

@@ -25,7 +25,7 @@ TERMS = 16  # of the asymptotic series
 Function = Callable[[Any], Any]
 
 
-def polynomial(f: Function, low: float, high: float, center: float, degree: int) -> list[Any]:
+def polynomial(f: Function, low: Any, high: Any, center: Any, degree: int) -> list[Any]:
     """The interpolant of f at Chebyshev points of [low, high], in powers of x - center."""
     count = degree + 1
     middle, half = mp.mpf(low + high) / 2, mp.mpf(high - low) / 2

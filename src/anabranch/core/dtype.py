@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -82,6 +83,16 @@ def checked(dtype: DType) -> DType:
 def is_floating(dtype: DType | None) -> bool:
     """Whether values of this dtype have tangents."""
     return dtype in FLOATS
+
+
+def extremes(dtype: DType) -> tuple[Any, Any]:
+    """The lowest and the highest value of a real dtype, as Python numbers."""
+    if dtype.kind == "b":
+        return False, True
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return int(limits.min), int(limits.max)
+    return -math.inf, math.inf
 
 
 def is_half(dtype: DType) -> bool:

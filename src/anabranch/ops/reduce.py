@@ -8,7 +8,7 @@ import numpy as np
 
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import bind
-from anabranch.core.dtype import is_half
+from anabranch.core.dtype import extremes, is_half
 from anabranch.core.op import Op
 from anabranch.core.registry import functions
 from anabranch.core.sample import normal, sample
@@ -146,11 +146,8 @@ def extremum(
 
 def _last_choice(name: str, dtype: Any) -> Any:
     """What loses against every other value of a dtype."""
-    if dtype.kind == "b":
-        return name == "min"
-    if dtype.kind in "iu":
-        return dtype.type(np.iinfo(dtype).max if name == "min" else np.iinfo(dtype).min)
-    return float("inf") if name == "min" else -float("inf")
+    value = extremes(dtype)[name == "min"]
+    return dtype.type(value) if dtype.kind in "iu" else value
 
 
 def _shares(y: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import bind
-from anabranch.core.dtype import is_half
+from anabranch.core.dtype import extremes, is_half
 from anabranch.core.op import Op
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import owned
@@ -251,15 +251,9 @@ def _pool_ref(x: Any, **attrs: Any) -> Any:
     if not window:
         return owned(x)
     widths = ((0, 0),) * (x.ndim - len(window)) + padding
-    full = np.pad(x, widths, constant_values=_lowest(x.dtype)) if any(map(any, padding)) else x
+    full = np.pad(x, widths, constant_values=extremes(x.dtype)[0]) if any(map(any, padding)) else x
     windows = view(full, window, attrs["stride"], attrs["dilation"])
     return owned(np.max(windows, axis=tuple(range(-len(window), 0))))
-
-
-def _lowest(dtype: Any) -> Any:
-    if dtype.kind in "iu":
-        return np.iinfo(dtype).min
-    return False if dtype.kind == "b" else -np.inf
 
 
 def _windows_of(x: Any, attrs: Any) -> Any:

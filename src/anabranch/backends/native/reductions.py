@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from anabranch.backends.native.emit import Emitter, Val, register_type
-from anabranch.core.dtype import DType, is_floating
+from anabranch.core.dtype import DType, extremes
 
 
 @dataclass(frozen=True)
@@ -63,23 +60,11 @@ def _part(e: Emitter, vector: str, text: str, start: int, count: int) -> str:
     return e.new(f"shufflevector {vector} {text}, {vector} poison, <{count} x i32> <{order}>")
 
 
-def _lowest(dtype: DType) -> Any:
-    if is_floating(dtype):
-        return -math.inf
-    return False if dtype.kind == "b" else np.iinfo(dtype).min
-
-
-def _highest(dtype: DType) -> Any:
-    if is_floating(dtype):
-        return math.inf
-    return True if dtype.kind == "b" else np.iinfo(dtype).max
-
-
 REDUCTIONS = {
     "sum": Reduction("add", lambda dtype: 0),
     "prod": Reduction("multiply", lambda dtype: 1),
-    "max": Reduction("maximum", _lowest),
-    "min": Reduction("minimum", _highest),
+    "max": Reduction("maximum", lambda dtype: extremes(dtype)[0]),
+    "min": Reduction("minimum", lambda dtype: extremes(dtype)[1]),
     "any": Reduction("either", lambda dtype: False),
     "all": Reduction("both", lambda dtype: True),
 }
