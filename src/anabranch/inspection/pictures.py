@@ -8,17 +8,13 @@ from typing import Any
 from anabranch.core.entry import boundary
 from anabranch.errors import ArgumentError
 from anabranch.inspection import to_dot, to_html, to_png, to_svg
-from anabranch.inspection.trace import Trace
+from anabranch.inspection.traced import Traced
 
 PAGES = {"all": to_html.ALL, "story": to_html.STORY}
 
 
-class Pictures:
+class Pictures(Traced):
     """The pictures of a report, all made from its trace."""
-
-    @property
-    def trace(self) -> Trace:
-        raise NotImplementedError
 
     @boundary
     def svg(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 
 from anabranch.core.entry import boundary
-from anabranch.inspection.build import Builder
 from anabranch.inspection.explanation import Explanation, explained
 from anabranch.inspection.pictures import Pictures
 from anabranch.inspection.reader import read
-from anabranch.inspection.record import Record
-from anabranch.inspection.trace import Trace
 from anabranch.inspection.views import Views
 
 
@@ -22,18 +18,6 @@ class Report(Views, Pictures):
         trace: the run as plain data, which all views are made from.
         record: the arrays of the run; None for a report that was read from a file.
     """
-
-    def __init__(self, record: Record | None, detail: str = "full", trace: Trace | None = None):
-        self.record = record
-        self._detail = detail
-        self._given = trace
-
-    @cached_property
-    def trace(self) -> Trace:
-        if self._given is not None:
-            return self._given
-        assert self.record is not None
-        return Builder(self.record, self._detail).made()
 
     @classmethod
     @boundary

@@ -9,20 +9,13 @@ from anabranch.core.entry import boundary
 from anabranch.errors import ArgumentError
 from anabranch.inspection.checked import Checked, checked
 from anabranch.inspection.gradients import Gradients, gradients
-from anabranch.inspection.record import Record
 from anabranch.inspection.story import Story, story
 from anabranch.inspection.table import Table, table
-from anabranch.inspection.trace import Trace
+from anabranch.inspection.traced import Traced
 
 
-class Views:
+class Views(Traced):
     """The views of a report as text and data; each prints itself and gives `data`, `to_json`."""
-
-    record: Record | None
-
-    @property
-    def trace(self) -> Trace:
-        raise NotImplementedError
 
     @boundary
     def table(
