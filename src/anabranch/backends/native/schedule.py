@@ -19,6 +19,7 @@ from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
+from anabranch.core.op import Kernel
 
 Key = tuple[int, int]  # node id and output
 PRODUCT = "product"  # what the records of such ops say
@@ -51,6 +52,17 @@ class Product:
     stage: int
 
 
+@dataclass
+class Structured:
+    """A node with a loop nest of its own."""
+
+    node: Node
+    stage: int
+
+
+Step = Loop | Island | Product | Structured
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a value can be read once it is stored: through a view of another value's memory."""
@@ -71,7 +83,7 @@ class Schedule:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.steps: list[Loop | Island | Product] = []
+        self.steps: list[Step] = []
         self.stored: dict[Key, Aval] = {}
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
@@ -95,6 +107,8 @@ class Schedule:
             self._alone(node, Island(node, self._stored(node), reason))
         elif node.op.lower == PRODUCT:
             self._alone(node, Product(node, self._stored(node)))
+        elif isinstance(node.op.lower, Kernel):
+            self._alone(node, Structured(node, self._stored(node)))
         elif callable(node.op.lower):
             self._move(node)
         else:
@@ -127,7 +141,7 @@ class Schedule:
                 stage = max(stage, self._ready[edge.node.id, edge.index])
         return stage
 
-    def _alone(self, node: Node, step: Island | Product) -> None:
+    def _alone(self, node: Node, step: Island | Product | Structured) -> None:
         self.steps.append(step)
         self._owns(node, step.stage + 1)
 
@@ -186,6 +200,8 @@ def reason_against(node: Node) -> str | None:
             _try_product(node)
         elif is_reduction(node):
             _try_reduction(node)
+        elif isinstance(node.op.lower, Kernel):
+            pass  # it says so when it is written
         elif callable(node.op.lower):
             if isinstance(node.inputs[0], Literal):
                 raise NotNativeError("a number is moved by NumPy")
