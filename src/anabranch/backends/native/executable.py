@@ -13,6 +13,7 @@ import numpy as np
 
 from anabranch.backends.base import Call
 from anabranch.backends.native import entry, target
+from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
@@ -31,7 +32,7 @@ class NativeExecutable:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         machine = target.host()
-        self.program = program = Program(graph, machine.vector_bytes)
+        self.program = program = Program(expanded(graph), machine.vector_bytes)
         self._constants = [node.attrs["value"] for node in program.constants]
         self._islands = [_IslandCall(graph, node, program) for node in program.called]
         self._failures: dict[int, BaseException] = {}  # by thread

@@ -19,7 +19,7 @@ from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
-from anabranch.core.op import Kernel
+from anabranch.core.op import Kernel, MadeOf, Op, Unsupported
 
 Key = tuple[int, int]  # node id and output
 PRODUCT = "product"  # what the records of such ops say
@@ -200,6 +200,10 @@ def reason_against(node: Node) -> str | None:
             _try_product(node)
         elif is_reduction(node):
             _try_reduction(node)
+        elif isinstance(node.op.lower, MadeOf):
+            raise NotNativeError(f"{node.op.name} of such operands is left to NumPy")
+        elif isinstance(node.op.lower, Unsupported) and node.op.lower is not Op.lower:
+            raise NotNativeError(node.op.lower.reason)
         elif isinstance(node.op.lower, Kernel):
             pass  # it says so when it is written
         elif callable(node.op.lower):

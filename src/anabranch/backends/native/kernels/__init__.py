@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anabranch.backends.native.emit import NotNativeError
-from anabranch.backends.native.kernels import assembling, indexing, scanning
+from anabranch.backends.native.kernels import assembling, indexing, random, scanning, windows
 from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.schedule import Schedule
 from anabranch.core.node import Node
@@ -24,9 +24,14 @@ KERNELS: dict[str, Callable[[KernelCode], None]] = {
         indexing.index_repeats,
         indexing.one_hot,
         indexing.scatter,
+        random.bits,
+        random.randint,
+        random.threefry,
+        random.words,
         scanning.argument,
         scanning.recurrence,
         scanning.scan,
+        windows.add_windows,
     )
 }
 
