@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anabranch.backends.native.emit import NotNativeError
-from anabranch.backends.native.kernels import assembling, indexing, random, scanning, windows
+from anabranch.backends.native.kernels import (
+    assembling,
+    indexing,
+    ordering,
+    random,
+    scanning,
+    windows,
+)
 from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.schedule import Schedule
 from anabranch.core.node import Node
@@ -24,6 +31,9 @@ KERNELS: dict[str, Callable[[KernelCode], None]] = {
         indexing.index_repeats,
         indexing.one_hot,
         indexing.scatter,
+        ordering.argsort,
+        ordering.search,
+        ordering.sort,
         random.bits,
         random.randint,
         random.threefry,

@@ -62,21 +62,24 @@ class Carried:
 
 
 class Lanes(NamedTuple):
-    """Neighbouring elements in a walk: the emitter, and where each array's first of them lies."""
+    """Neighbouring elements in a walk: the emitter, and where each array's first of them lies.
+
+    So many of its lanes are `real`.
+    """
 
     e: Mathematics
     places: list[Array]
     steps: list[int]
-    count: int
+    real: int
 
     def load(self, number: int) -> Val:
         array = self.places[number]
-        return self._access(array).load(self.e, array.base, "0", self.steps[number], self.count)
+        return self._access(array).load(self.e, array.base, "0", self.steps[number], self.real)
 
     def store(self, number: int, value: Val) -> None:
         array, step = self.places[number], self.steps[number]
         value = self.e.convert(value, array.dtype)
-        self._access(array).store(self.e, array.base, "0", step, self.count, value)
+        self._access(array).store(self.e, array.base, "0", step, self.real, value)
 
     def _access(self, array: Array) -> Access:
         return Access((0, 0), array.dtype, 0, array.strides)

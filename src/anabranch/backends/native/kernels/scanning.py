@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from anabranch.backends.native.emit import BOOL, F32, I64, Val, register_type
 from anabranch.backends.native.kernels.code import Array, KernelCode, Lanes
@@ -59,7 +60,7 @@ def _run(
     axis, length = k.node.attrs["axis"], result.shape[k.node.attrs["axis"]]
     arrays = [*inputs, result]
     if k.node.attrs["reverse"]:
-        turned = [(0, n, 1) for n in result.shape]
+        turned: list[Any] = [(0, n, 1) for n in result.shape]
         turned[axis] = (length - 1, None, -1) if length else (0, 0, 1)
         arrays = [k.sliced(array, turned) for array in arrays]
     strides = [array.strides[axis] for array in arrays]
@@ -95,6 +96,7 @@ def argument(k: KernelCode) -> None:
     (x,), (result,), axis = k.inputs, k.outputs, k.node.attrs["axis"]
     line = x.without([axis])
     target = k.shown(result, View.whole(line.shape))
+    most: int | None
     runs_along = x.strides[axis] == 1 and line.strides[-1:] != (1,)
     if runs_along and x.shape[axis] >= 2 * k.vector_bytes // I64.itemsize:
         rule, most = _across, 1
