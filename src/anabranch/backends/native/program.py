@@ -22,6 +22,7 @@ from anabranch.backends.native.schedule import (
     Structured,
     reads,
 )
+from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
@@ -102,6 +103,7 @@ class Program:
         copy = Copy(-1 - number, (aval,))
         self.schedule.moved[copy.id] = place
         self.schedule.stored[copy.id, 0] = aval
+        self.schedule.places[copy.id, 0] = Place((copy.id, 0), View.whole(aval.shape))
         self._given[copy.id, 0] = self.first_output + number
         loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
         self.schedule.home[copy.id] = loop
@@ -122,7 +124,7 @@ class Program:
                 yield schedule.moved[node.id].base
             for index in range(len(node.avals)):
                 if (node.id, index) in schedule.stored:
-                    yield node.id, index
+                    yield schedule.places[node.id, index].base
 
     def _planned(self) -> tuple[dict[Key, int], int]:
         """Offsets in the workspace: first fit, each value from its making to its last reader."""
@@ -186,6 +188,11 @@ class Program:
         """A name for the address of a value's memory, and the lines that make it."""
         name = f"%a{len(self._lines)}"
         self._lines.append(name)
+        part = self.schedule.parts.get(key)
+        if part is not None:
+            base, lines = self._pointer(part.base)
+            offset = part.view.offset * self.schedule.stored[key].dtype.itemsize
+            return name, [*lines, f"  {name} = getelementptr i8, ptr {base}, i64 {offset}"]
         if key in self._given:
             return name, [
                 f"  {name}.s = getelementptr ptr, ptr %given, i64 {self._given[key]}",

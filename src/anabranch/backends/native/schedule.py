@@ -14,6 +14,7 @@ from typing import Any
 
 from anabranch.backends.native.emit import F32, F64, Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
+from anabranch.backends.native.parts import fillings, has_rows, is_run, moved
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
@@ -79,6 +80,7 @@ class Schedule:
         stored: keys of the values that own memory, in order of their making.
         places: for each key that is read from memory, where.
         moved: for each node that a loop copies, where its elements come from.
+        parts: the values that are computed where another one, put together from them, lies.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -87,6 +89,9 @@ class Schedule:
         self.stored: dict[Key, Aval] = {}
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
+        self.parts: dict[Key, Place] = {}
+        self._wholes: set[Key] = set()  # what has parts
+        self._shown: set[Key] = set()  # values that views lead to
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
         self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
         self._open: dict[tuple[int, Shape], Loop] = {}
@@ -96,6 +101,7 @@ class Schedule:
         for edge in graph.outputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
+        self._resolve_parts()
         self.steps.sort(key=lambda step: step.stage)  # stable: within a stage as they were made
 
     def _place(self, node: Node) -> None:
@@ -109,7 +115,9 @@ class Schedule:
             self._alone(node, Product(node, self._stored(node)))
         elif isinstance(node.op.lower, Kernel):
             self._alone(node, Structured(node, self._stored(node)))
-        elif callable(node.op.lower):
+            for slot, view in fillings(node):
+                self._compute_there(node.inputs[slot], (node.id, 0), view)
+        elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
             self._move(node)
         else:
             self._join(node, space_of(node))
@@ -124,6 +132,7 @@ class Schedule:
     def _move(self, node: Node) -> None:
         """A node that only moves elements: a view of its input, or a loop that copies them."""
         source = self.store(node.inputs[0])
+        self._shown.add(source.base)
         view = node.op.lower(source.view, **node.attrs)  # type: ignore[operator]
         if view is None:
             self.moved[node.id] = source
@@ -131,6 +140,40 @@ class Schedule:
         else:
             self.places[node.id, 0] = Place(source.base, view)
             self._ready[node.id, 0] = self._ready[source.base]
+
+    def _compute_there(self, edge: Any, whole: Key, part: View) -> None:
+        """Let what makes a value write it into its part of another, where that can be."""
+        if isinstance(edge, Literal):
+            return
+        place = self.places[edge.node.id, edge.index]
+        base, aval = place.base, self.stored[place.base]
+        node = self.graph.nodes[base[0]]
+        if (
+            node.kind != "op"
+            or base in self.parts
+            or base in self._wholes
+            or not (place.view.is_whole and aval.size == edge.aval.size)
+            or aval.dtype != self.stored[whole].dtype
+        ):
+            return
+        view = part if part.shape == aval.shape else part.reshape(aval.shape)
+        if view is None:
+            return
+        home = None if is_reduction(node) else self.home.get(base[0])
+        has_way = home is not None and base not in self._shown and has_rows(view)
+        if is_run(view) or (has_way and home and view.reshape(home.space) is not None):
+            self.parts[base] = Place(whole, view)
+            self._wholes.add(whole)
+
+    def _resolve_parts(self) -> None:
+        """Let everything that was found in a part's own memory be found in that of the whole."""
+        for places in (self.places, self.moved):
+            for key, place in places.items():
+                found = self.parts.get(place.base)
+                if found is None:
+                    continue
+                view = found.view if key == place.base else moved(place.view, found.view)
+                places[key] = Place(found.base, view)  # type: ignore[index]
 
     def _stored(self, node: Node) -> int:
         """The stage at which everything that the node reads is in memory."""
@@ -206,9 +249,8 @@ def reason_against(node: Node) -> str | None:
             raise NotNativeError(node.op.lower.reason)
         elif isinstance(node.op.lower, Kernel):
             pass  # it says so when it is written
-        elif callable(node.op.lower):
-            if isinstance(node.inputs[0], Literal):
-                raise NotNativeError("a number is moved by NumPy")
+        elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
+            pass
         else:
             _try_element(node)
     except NotNativeError as reason:
@@ -244,6 +286,8 @@ def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
         result: Val = getattr(e, rule)(*e.promoted(xs))
     elif callable(rule):
         result = rule(e, *xs, **node.attrs)
+    elif callable(node.op.lower) and isinstance(node.inputs[0], Literal):
+        result = xs[0]  # a number, moved
     else:
         raise NotNativeError(f"{node.op.name} has no machine code yet")
     return e.convert(result, node.avals[0].dtype)

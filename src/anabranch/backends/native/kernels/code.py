@@ -150,6 +150,14 @@ class KernelCode(Writer):
         base = self._moved_on(f"%p{self.pointers.index(key)}", dtype, str(view.offset))
         return Array(base, dtype, view.shape, view.strides)
 
+    def is_in_place(self, slot: int) -> bool:
+        """Whether an operand was computed where it stands in the result."""
+        edge = self.node.inputs[slot]
+        if isinstance(edge, Literal):
+            return False
+        base = self._schedule.places[edge.node.id, edge.index].base
+        return base == (self.node.id, 0)
+
     def in_scratch(self, dtype: DType, shape: Shape) -> Array:
         """An array of its own in the workspace."""
         base = self._new(f"getelementptr i8, ptr %scratch, i64 {self.scratch}")
