@@ -91,7 +91,8 @@ class Schedule:
         self.moved: dict[int, Place] = {}
         self.parts: dict[Key, Place] = {}
         self._wholes: set[Key] = set()  # what has parts
-        self._shown: set[Key] = set()  # values that views lead to
+        # By the value that they lead to: which entry of `places` or `moved` is a view of it.
+        self._shown: dict[Key, list[tuple[dict[Any, Place], Any]]] = {}
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
         self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
         self._open: dict[tuple[int, Shape], Loop] = {}
@@ -101,7 +102,6 @@ class Schedule:
         for edge in graph.outputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
-        self._resolve_parts()
         self.steps.sort(key=lambda step: step.stage)  # stable: within a stage as they were made
 
     def _place(self, node: Node) -> None:
@@ -132,14 +132,17 @@ class Schedule:
     def _move(self, node: Node) -> None:
         """A node that only moves elements: a view of its input, or a loop that copies them."""
         source = self.store(node.inputs[0])
-        self._shown.add(source.base)
         view = node.op.lower(source.view, **node.attrs)  # type: ignore[operator]
         if view is None:
-            self.moved[node.id] = source
+            self._show(self.moved, node.id, source)
             self._join(node, node.inputs[0].aval.shape)
         else:
-            self.places[node.id, 0] = Place(source.base, view)
-            self._ready[node.id, 0] = self._ready[source.base]
+            self._show(self.places, (node.id, 0), Place(source.base, view))
+            self._ready[node.id, 0] = self._ready[node.inputs[0].node.id, node.inputs[0].index]
+
+    def _show(self, places: dict[Any, Place], key: Any, place: Place) -> None:
+        places[key] = place
+        self._shown.setdefault(place.base, []).append((places, key))
 
     def _compute_there(self, edge: Any, whole: Key, part: View) -> None:
         """Let what makes a value write it into its part of another, where that can be."""
@@ -162,18 +165,10 @@ class Schedule:
         home = None if is_reduction(node) else self.home.get(base[0])
         has_way = home is not None and base not in self._shown and has_rows(view)
         if is_run(view) or (has_way and home and view.reshape(home.space) is not None):
-            self.parts[base] = Place(whole, view)
+            self.parts[base] = self.places[base] = Place(whole, view)
             self._wholes.add(whole)
-
-    def _resolve_parts(self) -> None:
-        """Let everything that was found in a part's own memory be found in that of the whole."""
-        for places in (self.places, self.moved):
-            for key, place in places.items():
-                found = self.parts.get(place.base)
-                if found is None:
-                    continue
-                view = found.view if key == place.base else moved(place.view, found.view)
-                places[key] = Place(found.base, view)  # type: ignore[index]
+            for places, key in self._shown.pop(base, ()):
+                self._show(places, key, Place(whole, moved(places[key].view, view)))
 
     def _stored(self, node: Node) -> int:
         """The stage at which everything that the node reads is in memory."""

@@ -36,7 +36,7 @@ def update_slice(k: KernelCode) -> None:
 
 def _put(k: KernelCode) -> None:
     for slot, view in parts_of(k.node):
-        if not k.is_in_place(slot):
+        if not k.is_in_place(slot, view):
             target = k.shown(k.outputs[0], view)
             k.copied(k.inputs[slot], target)
 

@@ -150,13 +150,13 @@ class KernelCode(Writer):
         base = self._moved_on(f"%p{self.pointers.index(key)}", dtype, str(view.offset))
         return Array(base, dtype, view.shape, view.strides)
 
-    def is_in_place(self, slot: int) -> bool:
-        """Whether an operand was computed where it stands in the result."""
+    def is_in_place(self, slot: int, part: View) -> bool:
+        """Whether an operand was computed in this part of the result."""
         edge = self.node.inputs[slot]
         if isinstance(edge, Literal):
             return False
-        base = self._schedule.places[edge.node.id, edge.index].base
-        return base == (self.node.id, 0)
+        place = self._schedule.places[edge.node.id, edge.index]
+        return place.base == (self.node.id, 0) and place.view.offset == part.offset
 
     def in_scratch(self, dtype: DType, shape: Shape) -> Array:
         """An array of its own in the workspace."""
