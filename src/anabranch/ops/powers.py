@@ -68,6 +68,7 @@ power: Op = elementwise(
         at(0.0, 0.5, value=0.0, grads=(inf, 0.0), kink=True),
         at(-2.0, 0.5, value=nan, kink=True),
     ),
+    scalar="power",
     doc="x to the power y. A Python integer (or whole float) as y uses the power rule at every x,"
     " and y = 2 is the product x * x.",
 )
