@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,12 +18,26 @@ class Capabilities:
 
 
 @dataclass(frozen=True)
+class Same:
+    """In a pattern: this very object, and no other."""
+
+    value: Any
+
+
+# How values lie in containers: the number of one, `Same`, or (type, patterns of its parts). The
+# parts of a dict are (key, pattern).
+Pattern = int | Same | tuple[type, Sequence[Any]]
+
+
+@dataclass(frozen=True)
 class Call:
     """How users call a program as a Python function.
 
     Attributes:
         name: what Python calls it.
-        container: how the outputs come: the number of one, or (tuple or list, containers).
+        arguments: one pattern for each positional argument, of the numbers of parameters.
+        named: one for each argument by name, in the order in which they are written.
+        result: the pattern of what is returned, of the numbers of outputs.
         slow: a function for all that is not expected, with the same arguments.
         captured: the arrays for the last parameters; those before are arguments.
         bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
@@ -31,7 +45,9 @@ class Call:
     """
 
     name: str
-    container: Any
+    arguments: Sequence[Pattern]
+    named: Mapping[str, Pattern]
+    result: Pattern
     slow: Callable[..., Any]
     captured: Sequence[Any] = ()
     bindings: Sequence[Any] = ()

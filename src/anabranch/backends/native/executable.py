@@ -6,31 +6,36 @@ import ctypes
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import entry, target
+from anabranch.backends.native import entry, layout, target
+from anabranch.backends.native.pool import pool
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import Island
+from anabranch.backends.native.taking import is_taken
 from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
+from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_LARGE = 65_536  # bytes of a result from which on its pages cost more than a look into the pool
 _Island = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)
 
 
 class NativeExecutable:
     """Parameters in, outputs out; several threads may run it at once."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, donated: Mapping[int, int] | None = None) -> None:
         self._graph = graph
+        self.donated = donated or {}
         machine = target.host()
         self.program = program = Program(graph, machine.vector_bytes)
         self._constants = [node.attrs["value"] for node in program.constants]
@@ -42,26 +47,33 @@ class NativeExecutable:
         self._entry = _Entry(self._loaded.addresses["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
+        _executables.add(self)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
         outputs, parameters = self._graph.outputs, self._graph.parameters
         avals = [node.avals[0] for node in parameters]
         if (
-            not entry.is_offered()
+            not layout.is_known()
             or any(isinstance(edge, Literal) for edge in outputs)
-            or any(aval.weak and aval.dtype != np.float64 for aval in avals)
+            or not all(is_taken(aval) for aval in avals)
         ):
             return None
         results = [edge.aval for edge in outputs]
-        text = entry.Text(call, avals, len(self._constants), results, self.program.workspace)
+        scalars = {aval.dtype for aval in (*avals, *results) if not aval.shape}
+        if not all(map(layout.scalar_is_known, scalars)):
+            return None
+        spares = pool()
+        constants, workspace = len(self._constants), self.program.workspace
+        rest = self.donated, workspace, spares is not None
+        text = entry.Text(call, avals, constants, results, *rest)
         loaded = target.Loaded(target.object_code(text.ir), ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
         held = {**text.objects, "slow": call.slow, "fail": self._raise_failure}
         pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
-        for i, slot in enumerate(text.slots):
-            pointers[i] = id(held[slot]) if slot in held else self._address(slot, resting)
-        return entry.python_function(call.name, _Keeper(loaded, resting, held, self))
+        for slot, place in text.slots.items():
+            pointers[place] = id(held[slot]) if slot in held else self._address(slot, resting)
+        return entry.python_function(call.name, _Keeper(loaded, resting, workspace, held, self))
 
     def _address(self, slot: str, resting: ctypes.c_void_p) -> int | None:
         """Of what an entry asks for by name."""
@@ -71,10 +83,15 @@ class NativeExecutable:
             return self._loaded.addresses["entry"]
         if slot == "island":
             return ctypes.cast(self._callback, ctypes.c_void_p).value
+        if slot == "attention":
+            return attention.ADDRESS
+        spares = pool()
+        if spares is not None and slot in spares.addresses:
+            return spares.addresses[slot]
         word, _, number = slot.partition(" ")
         if word == "constant":
             return int(self._constants[int(number)].ctypes.data)
-        return entry.address(slot)
+        return layout.address(slot)
 
     def _raise_failure(self) -> None:
         raise self._failures.pop(threading.get_ident())
@@ -86,8 +103,7 @@ class NativeExecutable:
             for value, dtype in zip(arguments, self._dtypes, strict=True)
         ]
         outputs = [
-            None if isinstance(edge, Literal) else np.empty(edge.aval.shape, edge.aval.dtype)
-            for edge in self._graph.outputs
+            None if isinstance(edge, Literal) else _fresh(edge.aval) for edge in self._graph.outputs
         ]
         addresses = [
             0 if array is None else array.ctypes.data
@@ -111,6 +127,11 @@ class NativeExecutable:
             block = np.empty(self.program.workspace + 64, np.uint8)
             return block[-block.ctypes.data % 64 :]
 
+    def give_workspaces(self) -> int:
+        """Free the workspaces that rest here; gives their bytes."""
+        resting, self._spare = self._spare, deque(maxlen=8)
+        return sum(space.nbytes for space in resting)
+
     def _run_island(self, number: int, frame: int) -> int:
         try:
             self._islands[number].run(frame)
@@ -125,14 +146,37 @@ class _Keeper:
 
     definition: Any = None
 
-    def __init__(self, loaded: target.Loaded, resting: ctypes.c_void_p, *held: Any) -> None:
+    def __init__(
+        self, loaded: target.Loaded, resting: ctypes.c_void_p, size: int, *held: Any
+    ) -> None:
         self._resting = resting
+        self._size = size
         self.code = loaded.addresses["call"]
         self._loaded = loaded
         self._held = held
+        _keepers.add(self)
 
     def __del__(self) -> None:
-        entry.release_workspace(self._resting)
+        entry.free_workspace(self._resting.value)
+
+    def give_workspace(self) -> int:
+        """Free the workspace that rests here; gives its bytes."""
+        spares = pool()
+        space = None if spares is None else spares.emptied(self._resting)
+        entry.free_workspace(space)
+        return self._size if space else 0
+
+
+_keepers: weakref.WeakSet[_Keeper] = weakref.WeakSet()
+_executables: weakref.WeakSet[NativeExecutable] = weakref.WeakSet()
+
+
+def _give_workspaces(_: int) -> int:
+    given = sum(keeper.give_workspace() for keeper in list(_keepers))
+    return given + sum(executable.give_workspaces() for executable in list(_executables))
+
+
+spare.when_trimmed(_give_workspaces)
 
 
 def _alive(reference: weakref.ref[NativeExecutable]) -> NativeExecutable:
@@ -202,6 +246,12 @@ def _value_at(address: int | None, aval: Aval, view: View) -> Any:
     """
     array = settled(np.asarray(_viewed_at(address, view, aval.dtype), order="C"))
     return array.item() if aval.weak else array
+
+
+def _fresh(aval: Aval) -> np.ndarray[Any, Any]:
+    """Memory for a result."""
+    spares = pool() if aval.size * aval.dtype.itemsize >= _LARGE else None
+    return np.empty(aval.shape, aval.dtype) if spares is None else spares.array(aval)
 
 
 def _result(array: np.ndarray[Any, Any], aval: Aval) -> Any:
