@@ -57,7 +57,10 @@ class Executable(Protocol):
     """A compiled graph."""
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs for one value for each parameter, which the caller has checked."""
+        """The outputs for one value for each parameter, which the caller has checked.
+
+        An output that may be written into a parameter's array can be that array.
+        """
         ...
 
     def function(self, call: Call) -> Callable[..., Any] | None:
@@ -71,6 +74,10 @@ class Backend(Protocol):
     name: str
     capabilities: Capabilities
 
-    def compile(self, graph: Graph) -> Executable:
-        """Prepare a legal graph with outputs."""
+    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
+        """Prepare a legal graph with outputs.
+
+        `donated` says which parameters are arrays that an output may be written into, and which
+        output. A run that fails has written nothing there.
+        """
         ...

@@ -37,7 +37,7 @@ class NativeExecutable:
         self._graph = graph
         self.donated = donated or {}
         machine = target.host()
-        self.program = program = Program(graph, machine.vector_bytes)
+        self.program = program = Program(graph, machine.vector_bytes, donated)
         self._constants = [node.attrs["value"] for node in program.constants]
         self._islands = [_IslandCall(graph, island, program) for island in program.islands]
         self._failures: dict[int, BaseException] = {}  # by thread
@@ -97,13 +97,17 @@ class NativeExecutable:
         raise self._failures.pop(threading.get_ident())
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs, each in memory of its own."""
+        """The outputs, each in memory of its own or of a donated parameter."""
         given = [
             np.ascontiguousarray(value, dtype)
             for value, dtype in zip(arguments, self._dtypes, strict=True)
         ]
+        reused = {}
+        for parameter, output in self.donated.items():  # the array itself, which can be written to
+            given[parameter] = reused[output] = arguments[parameter]
         outputs = [
-            None if isinstance(edge, Literal) else _fresh(edge.aval) for edge in self._graph.outputs
+            None if isinstance(edge, Literal) else reused[i] if i in reused else _fresh(edge.aval)
+            for i, edge in enumerate(self._graph.outputs)
         ]
         addresses = [
             0 if array is None else array.ctypes.data

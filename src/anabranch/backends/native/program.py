@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from anabranch.backends.native.loops import LoopCode
 from anabranch.backends.native.products import ProductCode
-from anabranch.backends.native.schedule import Island, Key, Loop, Place, Product, Schedule, reads
+from anabranch.backends.native.schedule import (
+    Island,
+    Key,
+    Loop,
+    Place,
+    Product,
+    Schedule,
+    is_reduction,
+    reads,
+    reason_against_moving,
+)
+from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal
+from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
 from anabranch.ops.elementwise import identity
 
@@ -29,8 +40,22 @@ class Copy:
 
     id: int
     avals: tuple[Aval, ...]
-    op: Op = identity
     inputs: tuple[Any, ...] = ()
+    op: Op = identity
+    index: int = 0
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        return {}
+
+    @property
+    def node(self) -> Copy:
+        """It is its own edge."""
+        return self
+
+    @property
+    def aval(self) -> Aval:
+        return self.avals[0]
 
 
 class Program:
@@ -47,7 +72,9 @@ class Program:
         workspace: bytes of the workspace.
     """
 
-    def __init__(self, graph: Graph, vector_bytes: int) -> None:
+    def __init__(
+        self, graph: Graph, vector_bytes: int, donated: Mapping[int, int] | None = None
+    ) -> None:
         self.graph = graph
         self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
@@ -57,7 +84,7 @@ class Program:
             self._given[node.id, 0] = len(self._given)
         self.first_output = len(self._given)
         self.steps = schedule.steps
-        self._claim_outputs()
+        self._claim_outputs(donated or {})
         self._offsets, self.workspace = self._planned()
         self._declared: set[str] = set()
         self.loops: list[LoopCode] = []
@@ -70,27 +97,78 @@ class Program:
 
     # Memory
 
-    def _claim_outputs(self) -> None:
+    def _claim_outputs(self, donated: Mapping[int, int]) -> None:
         """Values that are computed for an output go straight there; the others are copied."""
+        reused = {output: self.graph.parameters[one] for one, output in donated.items()}
+        claims: dict[int, Key] = {}
+        sources: dict[int, Any] = dict(enumerate(self.graph.outputs))
         for number, edge in enumerate(self.graph.outputs):
             if isinstance(edge, Literal):
                 continue
             place = self.schedule.places[edge.node.id, edge.index]
             is_free = place.base not in self._given and place.view.is_whole
             if is_free and self.schedule.stored[place.base].size == edge.aval.size:
+                claims[number] = place.base
                 self._given[place.base] = self.first_output + number
-            else:
-                self._copy(number, edge.aval, place)
+            elif edge.node is not reused.get(number):  # what stays as it is, is there already
+                source = self._copy(-1 - number, number, edge)
+                claims[number] = source.id, 0
+                sources[number] = source
+        late = [
+            number
+            for number, node in reused.items()
+            if number in claims and not self._may_overwrite(node, claims[number])
+        ]
+        for number in late:
+            del self._given[claims[number]]
+            self._copy(-1 - len(self.graph.outputs) - number, number, sources[number])
 
-    def _copy(self, number: int, aval: Aval, place: Place) -> None:
-        """An output that is not computed in memory of its own: a loop that only moves."""
-        copy = Copy(-1 - number, (aval,))
-        self.schedule.moved[copy.id] = place
-        self.schedule.stored[copy.id, 0] = aval
+    def _may_overwrite(self, parameter: Node, key: Key) -> bool:
+        """Whether a value can be computed straight into the memory of a parameter.
+
+        Nothing may read the parameter later, or at another place while the value is written; and
+        nothing may fail later, so that a call that fails leaves the parameter as it was.
+        """
+        time = next(i for i, step in enumerate(self.steps) if key in self._makes(step))
+        writer, later = self.steps[time], self.steps[time + 1 :]
+        memory = (parameter.id, 0)
+        if any(may_fail(step) or memory in self._uses(step) for step in later):
+            return False
+        if memory not in self._uses(writer):
+            return True
+        return isinstance(writer, Loop) and self._reads_what_it_writes(writer, memory, key)
+
+    def _reads_what_it_writes(self, loop: Loop, memory: Key, key: Key) -> bool:
+        """Whether a loop reads this memory only where it writes the value in the same iteration."""
+        writer = next(node for node in loop.nodes if node.id == key[0])
+        reads_ = [self.schedule.places.get((e.node.id, e.index)) for e in reads(loop)]
+        moved = [self.schedule.moved[n.id] for n in loop.nodes if n.id in self.schedule.moved]
+        views = [place.view for place in (*reads_, *moved) if place and place.base == memory]
+        whole = View.whole(loop.space)
+        return not is_reduction(writer) and all(view == whole for view in views)
+
+    def _copy(self, name: int, number: int, edge: Any) -> Copy:
+        """An output that is not computed in memory of its own: a step that only moves."""
+        copy = Copy(name, (edge.aval,), (edge,))
+        schedule, stage = self.schedule, self.steps[-1].stage + 1 if self.steps else 0
+        schedule.stored[copy.id, 0] = edge.aval
+        schedule.places[copy.id, 0] = Place((copy.id, 0), View.whole(edge.aval.shape))
         self._given[copy.id, 0] = self.first_output + number
-        loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
-        self.schedule.home[copy.id] = loop
-        self.steps.append(loop)
+        reason = reason_against_moving(edge.aval)
+        if reason is None:
+            schedule.moved[copy.id] = schedule.places[edge.node.id, edge.index]
+            schedule.home[copy.id] = loop = Loop(edge.aval.shape, stage, [copy])
+            self.steps.append(loop)
+        else:
+            self.steps.append(Island(copy, stage, reason))  # type: ignore[arg-type]
+        return copy
+
+    def _makes(self, step: Loop | Island | Product) -> Iterator[Key]:
+        """The keys that a step stores."""
+        for node in step.nodes if isinstance(step, Loop) else [step.node]:
+            for index in range(len(node.avals)):
+                if (node.id, index) in self.schedule.stored:
+                    yield node.id, index
 
     def _uses(self, step: Loop | Island | Product) -> Iterator[Key]:
         """The keys whose memory a step touches."""
@@ -105,9 +183,7 @@ class Program:
         for node in nodes:
             if node.id in schedule.moved:
                 yield schedule.moved[node.id].base
-            for index in range(len(node.avals)):
-                if (node.id, index) in schedule.stored:
-                    yield node.id, index
+        yield from self._makes(step)
 
     def _planned(self) -> tuple[dict[Key, int], int]:
         """Offsets in the workspace: first fit, each value from its making to its last reader."""
@@ -225,6 +301,11 @@ class Program:
             f"  br i1 %c{number}, label %after{number}, label %failed",
             f"after{number}:",
         ]
+
+
+def may_fail(step: Loop | Island | Product) -> bool:
+    """Whether a step can end the run with an error."""
+    return isinstance(step, Island)
 
 
 def _released(free: list[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:
