@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from anabranch.backends.base import Backend, Executable
 from anabranch.backends.native import NativeBackend
 from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
+from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
@@ -25,16 +27,26 @@ BACKENDS: dict[str, Backend] = {
 Passes = Sequence[str | Pass] | None
 
 
-def find_backend(name: str) -> Backend:
-    """The backend of this name.
+def find_backend(name: str | None) -> Backend:
+    """The backend of this name; for None the one that `ab.config(backend=...)` says.
 
     Raises:
         ArgumentError: `[unknown-backend]`.
     """
+    name = options().backend if name is None else name
     if name not in BACKENDS:
         known = ", ".join(BACKENDS)
         raise ArgumentError("unknown-backend", f"no backend is named {name!r}; known: {known}")
     return BACKENDS[name]
+
+
+@contextmanager
+def _known_backend(changed: Options) -> Iterator[None]:
+    find_backend(changed.backend)
+    yield
+
+
+when_changed("backend", _known_backend)
 
 
 class Program:
@@ -43,7 +55,7 @@ class Program:
     def __init__(
         self,
         graph: Graph,
-        backend: str,
+        backend: str | None,
         passes: Passes,
         without: Sequence[str] = (),
         donated: Sequence[int] = (),

@@ -13,8 +13,6 @@ import pytest
 import anabranch as ab
 from anabranch.core.registry import temporary_ops
 
-pytest.importorskip("llvmlite")
-
 X = np.arange(-6.0, 6.0).reshape(3, 4) / 4  # sums of these are exact in any order
 
 
