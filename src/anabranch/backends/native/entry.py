@@ -15,7 +15,7 @@ import numpy as np
 
 from anabranch.backends.base import Call, Pattern, Same
 from anabranch.backends.native import layout
-from anabranch.backends.native.pool import size_class
+from anabranch.backends.native.results import size_class
 from anabranch.backends.native.taking import Taking
 from anabranch.core.aval import Aval
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from anabranch.backends.base import Call
 from anabranch.backends.native import entry, layout, target
-from anabranch.backends.native.pool import pool
 from anabranch.backends.native.program import Program
+from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.schedule import Island
 from anabranch.backends.native.taking import is_taken
 from anabranch.backends.native.view import View
@@ -63,7 +63,7 @@ class NativeExecutable:
         scalars = {aval.dtype for aval in (*avals, *results) if not aval.shape}
         if not all(map(layout.scalar_is_known, scalars)):
             return None
-        spares = pool()
+        spares = result_pool()
         constants, workspace = len(self._constants), self.program.workspace
         rest = self.donated, workspace, spares is not None
         text = entry.Text(call, avals, constants, results, *rest)
@@ -85,7 +85,7 @@ class NativeExecutable:
             return ctypes.cast(self._callback, ctypes.c_void_p).value
         if slot == "attention":
             return attention.ADDRESS
-        spares = pool()
+        spares = result_pool()
         if spares is not None and slot in spares.addresses:
             return spares.addresses[slot]
         word, _, number = slot.partition(" ")
@@ -165,7 +165,7 @@ class _Keeper:
 
     def give_workspace(self) -> int:
         """Free the workspace that rests here; gives its bytes."""
-        spares = pool()
+        spares = result_pool()
         space = None if spares is None else spares.emptied(self._resting)
         entry.free_workspace(space)
         return self._size if space else 0
@@ -254,7 +254,7 @@ def _value_at(address: int | None, aval: Aval, view: View) -> Any:
 
 def _fresh(aval: Aval) -> np.ndarray[Any, Any]:
     """Memory for a result."""
-    spares = pool() if aval.size * aval.dtype.itemsize >= _LARGE else None
+    spares = result_pool() if aval.size * aval.dtype.itemsize >= _LARGE else None
     return np.empty(aval.shape, aval.dtype) if spares is None else spares.array(aval)
 
 

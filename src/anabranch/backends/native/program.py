@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from anabranch.backends.native.loops import LoopCode
 from anabranch.backends.native.products import ProductCode
 from anabranch.backends.native.schedule import (
@@ -17,7 +19,6 @@ from anabranch.backends.native.schedule import (
     Schedule,
     is_reduction,
     reads,
-    reason_against_moving,
 )
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval
@@ -40,22 +41,8 @@ class Copy:
 
     id: int
     avals: tuple[Aval, ...]
-    inputs: tuple[Any, ...] = ()
     op: Op = identity
-    index: int = 0
-
-    @property
-    def attrs(self) -> dict[str, Any]:
-        return {}
-
-    @property
-    def node(self) -> Copy:
-        """It is its own edge."""
-        return self
-
-    @property
-    def aval(self) -> Aval:
-        return self.avals[0]
+    inputs: tuple[Any, ...] = ()
 
 
 class Program:
@@ -101,7 +88,6 @@ class Program:
         """Values that are computed for an output go straight there; the others are copied."""
         reused = {output: self.graph.parameters[one] for one, output in donated.items()}
         claims: dict[int, Key] = {}
-        sources: dict[int, Any] = dict(enumerate(self.graph.outputs))
         for number, edge in enumerate(self.graph.outputs):
             if isinstance(edge, Literal):
                 continue
@@ -111,17 +97,18 @@ class Program:
                 claims[number] = place.base
                 self._given[place.base] = self.first_output + number
             elif edge.node is not reused.get(number):  # what stays as it is, is there already
-                source = self._copy(-1 - number, number, edge)
-                claims[number] = source.id, 0
-                sources[number] = source
+                claims[number] = self._copy(-1 - number, number, edge.aval, place)
         late = [
             number
             for number, node in reused.items()
             if number in claims and not self._may_overwrite(node, claims[number])
         ]
         for number in late:
-            del self._given[claims[number]]
-            self._copy(-1 - len(self.graph.outputs) - number, number, sources[number])
+            key = claims[number]
+            del self._given[key]
+            aval = self.schedule.stored[key]
+            whole = Place(key, View.whole(aval.shape))
+            self._copy(-1 - len(self.graph.outputs) - number, number, aval, whole)
 
     def _may_overwrite(self, parameter: Node, key: Key) -> bool:
         """Whether a value can be computed straight into the memory of a parameter.
@@ -147,21 +134,17 @@ class Program:
         whole = View.whole(loop.space)
         return not is_reduction(writer) and all(view == whole for view in views)
 
-    def _copy(self, name: int, number: int, edge: Any) -> Copy:
-        """An output that is not computed in memory of its own: a step that only moves."""
-        copy = Copy(name, (edge.aval,), (edge,))
-        schedule, stage = self.schedule, self.steps[-1].stage + 1 if self.steps else 0
-        schedule.stored[copy.id, 0] = edge.aval
-        schedule.places[copy.id, 0] = Place((copy.id, 0), View.whole(edge.aval.shape))
+    def _copy(self, name: int, number: int, aval: Aval, place: Place) -> Key:
+        """An output that is not computed in memory of its own: a loop that only moves."""
+        aval, place = _as_pairs(aval, place)
+        copy = Copy(name, (aval,))
+        self.schedule.moved[copy.id] = place
+        self.schedule.stored[copy.id, 0] = aval
         self._given[copy.id, 0] = self.first_output + number
-        reason = reason_against_moving(edge.aval)
-        if reason is None:
-            schedule.moved[copy.id] = schedule.places[edge.node.id, edge.index]
-            schedule.home[copy.id] = loop = Loop(edge.aval.shape, stage, [copy])
-            self.steps.append(loop)
-        else:
-            self.steps.append(Island(copy, stage, reason))  # type: ignore[arg-type]
-        return copy
+        loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
+        self.schedule.home[copy.id] = loop
+        self.steps.append(loop)
+        return copy.id, 0
 
     def _makes(self, step: Loop | Island | Product) -> Iterator[Key]:
         """The keys that a step stores."""
@@ -301,6 +284,16 @@ class Program:
             f"  br i1 %c{number}, label %after{number}, label %failed",
             f"after{number}:",
         ]
+
+
+def _as_pairs(aval: Aval, place: Place) -> tuple[Aval, Place]:
+    """Complex numbers as what they are in memory; anything else as it is."""
+    if aval.dtype.kind != "c":
+        return aval, place
+    view = place.view
+    pairs = View((*view.shape, 2), (*(2 * s for s in view.strides), 1), 2 * view.offset)
+    half = np.dtype(f"f{aval.dtype.itemsize // 2}")
+    return Aval((*aval.shape, 2), half), Place(place.base, pairs)
 
 
 def may_fail(step: Loop | Island | Product) -> bool:

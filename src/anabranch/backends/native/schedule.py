@@ -196,15 +196,6 @@ def reason_against(node: Node) -> str | None:
     return None
 
 
-def reason_against_moving(aval: Aval) -> str | None:
-    """Why there is no machine code that moves such elements; None where there is."""
-    try:
-        memory_type(aval.dtype)
-    except NotNativeError as reason:
-        return str(reason)
-    return None
-
-
 def _try_reduction(node: Node) -> None:
     if node.op.lower not in REDUCTIONS:
         raise NotNativeError(f"{node.op.name} has no machine code yet")

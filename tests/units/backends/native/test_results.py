@@ -15,7 +15,7 @@ import anabranch as ab
 pytest.importorskip("llvmlite")
 
 from anabranch.backends.native import layout
-from anabranch.backends.native.pool import Pool, pool, size_class
+from anabranch.backends.native.results import ResultPool, result_pool, size_class
 
 X = np.arange(40_000.0)  # 320,000 bytes
 
@@ -29,14 +29,14 @@ def handler(array: np.ndarray) -> str:
 
 
 @pytest.fixture
-def spares() -> Pool:
-    found = pool()
+def spares() -> ResultPool:
+    found = result_pool()
     assert found is not None  # this NumPy says who frees memory
     ab.trim()
     return found
 
 
-def test_a_dropped_result_makes_room_for_the_next(spares: Pool) -> None:
+def test_a_dropped_result_makes_room_for_the_next(spares: ResultPool) -> None:
     f = double()
     first = f(X)
     place = first.ctypes.data
@@ -62,7 +62,7 @@ def test_sizes_have_classes_that_hold_them() -> None:
     assert size_class(2**62) < 256
 
 
-def test_machine_code_finds_the_same_class(spares: Pool) -> None:
+def test_machine_code_finds_the_same_class(spares: ResultPool) -> None:
     f = double()
     for n in (1, 7, 8, 9, 100, 129, 5_000, 100_001):
         x = np.ones(n)
@@ -87,7 +87,7 @@ def test_resizing_keeps_what_was_there(n: int) -> None:
     np.testing.assert_array_equal(out, wanted)
 
 
-def test_results_outlive_their_program_and_every_view_holds_them(spares: Pool) -> None:
+def test_results_outlive_their_program_and_every_view_holds_them(spares: ResultPool) -> None:
     f = double()
     out = f(X)
     view, memory = out[10:20], memoryview(out)
@@ -102,7 +102,7 @@ def test_results_outlive_their_program_and_every_view_holds_them(spares: Pool) -
     assert [one[1] for one in others] == [2.0, 4.0, 6.0]
 
 
-def test_results_travel(spares: Pool) -> None:
+def test_results_travel(spares: ResultPool) -> None:
     out = double()(X)
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(out, protocol)), out)
@@ -112,7 +112,7 @@ def test_results_travel(spares: Pool) -> None:
     assert handler(out.copy()) != "anabranch"  # NumPy's own arrays stay NumPy's
 
 
-def test_freed_in_another_thread(spares: Pool) -> None:
+def test_freed_in_another_thread(spares: ResultPool) -> None:
     f = double()
     wrong: list[int] = []
 
@@ -146,7 +146,7 @@ def test_freed_in_another_thread(spares: Pool) -> None:
     assert not wrong
 
 
-def test_what_rests_stays_under_the_limit(spares: Pool) -> None:
+def test_what_rests_stays_under_the_limit(spares: ResultPool) -> None:
     f = double()
     held = [f(X) for _ in range(10)]
     size = 64 * 5_120  # the class of 320,000 bytes
@@ -163,7 +163,7 @@ def test_what_rests_stays_under_the_limit(spares: Pool) -> None:
         ab.set_spare_limit(before)
 
 
-def test_with_a_limit_of_nothing_nothing_rests(spares: Pool) -> None:
+def test_with_a_limit_of_nothing_nothing_rests(spares: ResultPool) -> None:
     before = ab.set_spare_limit(0)
     try:
         out = double()(X)
@@ -173,7 +173,7 @@ def test_with_a_limit_of_nothing_nothing_rests(spares: Pool) -> None:
         ab.set_spare_limit(before)
 
 
-def test_blocks_of_old_sizes_go_when_new_ones_are_wanted(spares: Pool) -> None:
+def test_blocks_of_old_sizes_go_when_new_ones_are_wanted(spares: ResultPool) -> None:
     rested = []
     for n in range(20_000, 40_000, 1_000):
         out = double()(X[:n])
@@ -182,7 +182,7 @@ def test_blocks_of_old_sizes_go_when_new_ones_are_wanted(spares: Pool) -> None:
     assert all(resting <= living for resting, living in rested)
 
 
-def test_trim_gives_workspaces_back_too(spares: Pool) -> None:
+def test_trim_gives_workspaces_back_too(spares: ResultPool) -> None:
     f = ab.compile(lambda x: ab.exp(x) @ ab.exp(x), backend="native")
     x = np.ones((50, 50))
     wanted = f(x)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.native import layout, target
-from anabranch.backends.native.poolcode import CLASSES, IR
+from anabranch.backends.native.results_code import CLASSES, IR
 from anabranch.core import spare
 from anabranch.core.aval import Aval
 
@@ -33,7 +33,7 @@ _EXPORTED = (
 )
 
 
-class Pool:
+class ResultPool:
     """The pool of this process.
 
     Attributes:
@@ -123,13 +123,13 @@ def size_class(size: int) -> int:
     return 4 * exponent + -((-units) >> exponent)
 
 
-def pool() -> Pool | None:
+def result_pool() -> ResultPool | None:
     """The pool; None where arrays do not say who frees their memory."""
     return _one_pool() if layout.handler_is_known() else None
 
 
 @functools.lru_cache(maxsize=1)
-def _one_pool() -> Pool:
-    made = Pool()
+def _one_pool() -> ResultPool:
+    made = ResultPool()
     spare.when_trimmed(made.trim)
     return made
