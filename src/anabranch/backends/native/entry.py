@@ -209,17 +209,11 @@ class Text(Taking):
         for i, address in enumerate(addresses):
             self._line(f"store ptr {address}, ptr {self._entry(given, i)}")
         space = self._taken(workspace) if workspace else "null"
-        arguments = f"ptr {given}", f"ptr {space}", f"ptr {self._slot('island')}"
+        arguments = f"ptr {given}", f"ptr {space}", f"ptr {self._slot('context')}"
         status = self._call("i32", "program", *arguments)
         if workspace:
             self._put_back(space)
-        worked, failed = self._branches("worked", "failed")
-        self._line(f"br i1 {self._is('i32', status, 0)}, label %{worked}, label %{failed}")
-        self._label(failed)
-        nothing = f"ptr {self._slot('fail')}", "ptr null", "i64 0", "ptr null"
-        self._call("ptr", "PyObject_Vectorcall", *nothing)
-        self._line("br label %give_up")
-        self._label(worked)
+        self._go_on_if(self._is("i32", status, 0), "give_up")  # what was raised leaves
 
     def _taken(self, workspace: int) -> str:
         """The workspace at rest, or a new one while another call is using that."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import entry, layout, target
+from anabranch.backends.native import calls, entry, layout, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.schedule import Island
@@ -25,9 +24,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
 
-_Entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _LARGE = 65_536  # bytes of a result from which on its pages cost more than a look into the pool
-_Island = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)
 
 
 class NativeExecutable:
@@ -39,12 +36,10 @@ class NativeExecutable:
         machine = target.host()
         self.program = program = Program(graph, machine.vector_bytes, donated)
         self._constants = [node.attrs["value"] for node in program.constants]
-        self._islands = [_IslandCall(graph, island, program) for island in program.islands]
-        self._failures: dict[int, BaseException] = {}  # by thread
-        myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
-        self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
+        self._context = calls.Context(
+            _Islands([_IslandCall(graph, island, program) for island in program.islands])
+        )
         self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
-        self._entry = _Entry(self._loaded.addresses["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
         _executables.add(self)
@@ -69,7 +64,7 @@ class NativeExecutable:
         text = entry.Text(call, avals, constants, results, *rest)
         loaded = target.Loaded(target.object_code(text.ir), ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
-        held = {**text.objects, "slow": call.slow, "fail": self._raise_failure}
+        held = {**text.objects, "slow": call.slow}
         pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
         for slot, place in text.slots.items():
             pointers[place] = id(held[slot]) if slot in held else self._address(slot, resting)
@@ -81,8 +76,8 @@ class NativeExecutable:
             return ctypes.addressof(resting)
         if slot == "program":
             return self._loaded.addresses["entry"]
-        if slot == "island":
-            return ctypes.cast(self._callback, ctypes.c_void_p).value
+        if slot == "context":
+            return self._context.address
         if slot == "attention":
             return attention.ADDRESS
         spares = result_pool()
@@ -92,9 +87,6 @@ class NativeExecutable:
         if word == "constant":
             return int(self._constants[int(number)].ctypes.data)
         return layout.address(slot)
-
-    def _raise_failure(self) -> None:
-        raise self._failures.pop(threading.get_ident())
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs, each in memory of its own or of a donated parameter."""
@@ -115,10 +107,9 @@ class NativeExecutable:
         ]
         table = (ctypes.c_void_p * len(addresses))(*addresses)
         workspace = self._workspace()
-        status = self._entry(table, workspace.ctypes.data, self._callback)
+        program, context = self._loaded.addresses["entry"], self._context.address
+        calls.unlocked()(program, table, workspace.ctypes.data, context)
         self._spare.append(workspace)
-        if status:
-            self._raise_failure()
         return [
             edge.value if array is None else _result(array, edge.aval)
             for array, edge in zip(outputs, self._graph.outputs, strict=True)
@@ -135,14 +126,6 @@ class NativeExecutable:
         """Free the workspaces that rest here; gives their bytes."""
         resting, self._spare = self._spare, deque(maxlen=8)
         return sum(space.nbytes for space in resting)
-
-    def _run_island(self, number: int, frame: int) -> int:
-        try:
-            self._islands[number].run(frame)
-        except BaseException as error:  # it goes on in `run`, above the machine code
-            self._failures[threading.get_ident()] = error
-            return 1
-        return 0
 
 
 class _Keeper:
@@ -183,10 +166,14 @@ def _give_workspaces(_: int) -> int:
 spare.when_trimmed(_give_workspaces)
 
 
-def _alive(reference: weakref.ref[NativeExecutable]) -> NativeExecutable:
-    found = reference()
-    assert found is not None  # it is running
-    return found
+class _Islands:
+    """What a program calls back: it holds no executable, which holds it."""
+
+    def __init__(self, islands: Sequence[_IslandCall]) -> None:
+        self._islands = islands
+
+    def __call__(self, number: int, frame: int) -> None:
+        self._islands[number].run(frame)
 
 
 class _IslandCall:

@@ -40,12 +40,13 @@ def is_known() -> bool:
         return False
     array = np.zeros((2, 3), np.float32)
     start = id(array)
+    if np.ndarray.__basicsize__ < FLAGS + 4:
+        return False
     number, cell, pair = np.float64(1.5), types.CellType(array), (array, array)
     return (
         field(start, TYPE) == id(np.ndarray)
         and field(start, DATA) == array.ctypes.data
         and field(start, NDIM, ctypes.c_int) == array.ndim
-        and tuple((ctypes.c_int64 * 2).from_address(field(start, DIMS))) == array.shape
         and field(id(array[0]), BASE) == start
         and field(start, DESCR) == id(array.dtype)
         and field(start, FLAGS, ctypes.c_int) & 0x501 == 0x501
@@ -53,6 +54,9 @@ def is_known() -> bool:
         and field(id(2.5), SCALAR, ctypes.c_double) == 2.5
         and field(id(cell), CELL) == start
         and field(id(pair), LENGTH, ctypes.c_int64) == 2
+        # Lengths and steps lie in one piece, which tells that this is where it begins.
+        and field(start, DIMS) + 8 * array.ndim == field(start, DIMS + 8)
+        and tuple((ctypes.c_int64 * 2).from_address(field(start, DIMS))) == array.shape
         and _numpy_function(_NEW_FROM_DESCR) is not None
     )
 

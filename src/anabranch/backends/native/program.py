@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.backends.native.calls import PAUSE
 from anabranch.backends.native.loops import LoopCode
+from anabranch.backends.native.pauses import pauses
 from anabranch.backends.native.products import ProductCode
 from anabranch.backends.native.schedule import (
     Island,
@@ -49,7 +51,8 @@ class Program:
     """The IR of a graph, and what its entry must be given.
 
     The entry takes three pointers: to the addresses of parameters, constants and outputs, in this
-    order; to the workspace; and what islands call. It returns 0, or 1 when an island failed.
+    order; to the workspace; and to the context of calls back. It returns 0, or 1 when one of them
+    has raised.
 
     Attributes:
         ir: the module.
@@ -103,6 +106,8 @@ class Program:
             for number, node in reused.items()
             if number in claims and not self._may_overwrite(node, claims[number])
         ]
+        times = [self._time_of(claims[one]) for one in reused if one in claims and one not in late]
+        self._first_overwritten = min(times, default=len(self.steps))  # no error comes behind it
         for number in late:
             key = claims[number]
             del self._given[key]
@@ -116,7 +121,7 @@ class Program:
         Nothing may read the parameter later, or at another place while the value is written; and
         nothing may fail later, so that a call that fails leaves the parameter as it was.
         """
-        time = next(i for i, step in enumerate(self.steps) if key in self._makes(step))
+        time = self._time_of(key)
         writer, later = self.steps[time], self.steps[time + 1 :]
         memory = (parameter.id, 0)
         if any(may_fail(step) or memory in self._uses(step) for step in later):
@@ -124,6 +129,10 @@ class Program:
         if memory not in self._uses(writer):
             return True
         return isinstance(writer, Loop) and self._reads_what_it_writes(writer, memory, key)
+
+    def _time_of(self, key: Key) -> int:
+        """The place of the step that makes a value."""
+        return next(i for i, step in enumerate(self.steps) if key in self._makes(step))
 
     def _reads_what_it_writes(self, loop: Loop, memory: Key, key: Key) -> bool:
         """Whether a loop reads this memory only where it writes the value in the same iteration."""
@@ -206,15 +215,18 @@ class Program:
 
     def _module(self) -> str:
         body: list[str] = []
-        for step in self.steps:
+        looks = set(pauses(self.steps, self._first_overwritten))
+        for i, step in enumerate(self.steps):
             if isinstance(step, Loop):
                 body += self._loop(step)
             elif isinstance(step, Product):
                 body += self._product(step)
             else:
                 body += self._island(step)
+            if i in looks:
+                body += self._called_back(f"p{i}", PAUSE, "null")
         entry = [
-            "define i32 @entry(ptr %given, ptr %workspace, ptr %island) {",
+            "define i32 @entry(ptr %given, ptr %workspace, ptr %context) {",
             "entry:",
             *body,
             "  ret i32 0",
@@ -277,12 +289,16 @@ class Program:
                 f"  {pointer}.t = getelementptr ptr, ptr %f{number}, i64 {i}",
                 f"  store ptr {pointer}, ptr {pointer}.t",
             ]
+        return [*lines, *self._called_back(str(number), number, f"%f{number}")]
+
+    def _called_back(self, name: str, number: int, frame: str) -> list[str]:
+        """A call back, behind which the program goes on if nothing was raised."""
         return [
-            *lines,
-            f"  %r{number} = call i32 %island(i64 {number}, ptr %f{number})",
-            f"  %c{number} = icmp eq i32 %r{number}, 0",
-            f"  br i1 %c{number}, label %after{number}, label %failed",
-            f"after{number}:",
+            f"  %b{name} = load ptr, ptr %context",
+            f"  %r{name} = call i32 %b{name}(ptr %context, i64 {number}, ptr {frame})",
+            f"  %c{name} = icmp eq i32 %r{name}, 0",
+            f"  br i1 %c{name}, label %after{name}, label %failed",
+            f"after{name}:",
         ]
 
 
