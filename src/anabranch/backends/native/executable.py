@@ -38,7 +38,7 @@ class NativeExecutable:
         self._failures: dict[int, BaseException] = {}  # by thread
         myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
         self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
-        self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
+        self._loaded = target.Loaded([*map(target.object_code, program.modules)], ["entry"])
         self._entry = _Entry(self._loaded.addresses["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
@@ -55,7 +55,7 @@ class NativeExecutable:
             return None
         results = [edge.aval for edge in outputs]
         text = entry.Text(call, avals, len(self._constants), results, self.program.workspace)
-        loaded = target.Loaded(target.object_code(text.ir), ["call", "table"])
+        loaded = target.Loaded([target.object_code(text.ir)], ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
         held = {**text.objects, "slow": call.slow, "fail": self._raise_failure}
         pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])

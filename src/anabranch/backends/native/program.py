@@ -1,11 +1,13 @@
-"""A whole graph as one module: its loops and islands in order, over planned memory."""
+"""A whole graph as machine code to be: its loops and islands in order, over planned memory."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anabranch.backends.native import memory
 from anabranch.backends.native.loops import LoopCode
 from anabranch.backends.native.products import ProductCode
 from anabranch.backends.native.schedule import Island, Key, Loop, Place, Product, Schedule, reads
@@ -15,12 +17,10 @@ from anabranch.core.node import Literal
 from anabranch.core.op import Op
 from anabranch.ops.elementwise import identity
 
-ALIGNMENT = 64
-
-
-def size_of(aval: Aval) -> int:
-    """The bytes of a value, rounded up so that the next one is aligned."""
-    return -(-aval.size * aval.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+# What one module has at most. LLVM takes a multiple of a module's length in memory, and more than
+# a multiple of a function's length in time.
+MOST_STEPS = 256
+MOST_LINES = 20_000
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,12 @@ class Program:
     The entry takes three pointers: to the addresses of parameters, constants and outputs, in this
     order; to the workspace; and what islands call. It returns 0, or 1 when an island failed.
 
+    A long program is cut into modules, each with a part of the steps and a function that runs them;
+    the last one calls these.
+
     Attributes:
-        ir: the module.
+        modules: the text of each module.
+        rooms: for each value in the workspace, where it lies and for how long.
         islands: the nodes that run in the reference, by the number they are called with.
         constants: the nodes whose arrays are handed over.
         outputs: for each graph output the key that fills it; None for a number.
@@ -58,15 +62,20 @@ class Program:
         self.first_output = len(self._given)
         self.steps = schedule.steps
         self._claim_outputs()
-        self._offsets, self.workspace = self._planned()
+        self.rooms, self.workspace = self._planned()
         self._declared: set[str] = set()
         self.loops: list[LoopCode] = []
         self._vector_bytes = vector_bytes
-        self._lines: list[str] = []
+        self._pointers = itertools.count()
         self._texts: list[str] = []
         self._scratch = 0  # behind the planned values, for one step at a time
-        self.ir = self._module()
+        self.modules = self._written()
         self.workspace += self._scratch
+
+    @property
+    def ir(self) -> str:
+        """All modules, one after the other."""
+        return "\n".join(self.modules)
 
     # Memory
 
@@ -109,53 +118,48 @@ class Program:
                 if (node.id, index) in schedule.stored:
                     yield node.id, index
 
-    def _planned(self) -> tuple[dict[Key, int], int]:
-        """Offsets in the workspace: first fit, each value from its making to its last reader."""
-        born: dict[Key, int] = {}
-        dies: dict[Key, int] = {}
-        for time, step in enumerate(self.steps):
-            for key in self._uses(step):
-                if key not in self._given:
-                    born.setdefault(key, time)
-                    dies[key] = time
-        offsets: dict[Key, int] = {}
-        free: list[tuple[int, int]] = []  # (offset, bytes), rising
-        top = 0
-        ends: dict[int, list[Key]] = {}
-        for key, time in dies.items():
-            ends.setdefault(time, []).append(key)
-        begins: dict[int, list[Key]] = {}
-        for key, time in born.items():
-            begins.setdefault(time, []).append(key)
-        for time in range(len(self.steps)):
-            for key in begins.get(time, ()):
-                size = size_of(self.schedule.stored[key])
-                found = next((i for i, (_, room) in enumerate(free) if room >= size), None)
-                if found is None:
-                    offsets[key] = top
-                    top += size
-                else:
-                    place, room = free.pop(found)
-                    offsets[key] = place
-                    if room > size:
-                        free.insert(found, (place + size, room - size))
-            for key in ends.get(time, ()):
-                free = _released(free, offsets[key], size_of(self.schedule.stored[key]))
-        return offsets, top
+    def _planned(self) -> tuple[dict[Key, memory.Room], int]:
+        """Where in the workspace each value lies that the caller does not own."""
+        stored = self.schedule.stored
+        return memory.planned(
+            [
+                [
+                    (key, stored[key].size * stored[key].dtype.itemsize)
+                    for key in self._uses(step)
+                    if key not in self._given
+                ]
+                for step in self.steps
+            ]
+        )
 
     # Code
 
-    def _module(self) -> str:
+    def _written(self) -> list[str]:
+        """The modules, in the order in which their steps run."""
+        modules: list[str] = []
         body: list[str] = []
+        steps = lines = 0
         for step in self.steps:
-            if isinstance(step, Loop):
-                body += self._loop(step)
-            elif isinstance(step, Product):
-                body += self._product(step)
-            else:
-                body += self._island(step)
+            if steps == MOST_STEPS or lines > MOST_LINES:
+                modules.append(self._module(f"part{len(modules)}", body))
+                body, steps, lines = [], 0, 0
+            body += self._step(step)
+            steps += 1
+            lines += self._texts[-1].count("\n") if self._texts else 0
+        if not modules:
+            return [self._module("entry", body)]
+        modules.append(self._module(f"part{len(modules)}", body))
+        return [*modules, _calls(len(modules))]
+
+    def _step(self, step: Loop | Island | Product) -> list[str]:
+        if isinstance(step, Loop):
+            return self._loop(step)
+        return self._product(step) if isinstance(step, Product) else self._island(step)
+
+    def _module(self, name: str, body: list[str]) -> str:
+        """What was written since the last module, with a function of this name for the body."""
         entry = [
-            "define i32 @entry(ptr %given, ptr %workspace, ptr %island) {",
+            f"define i32 @{name}({_TAKEN}) {{",
             "entry:",
             *body,
             "  ret i32 0",
@@ -163,19 +167,20 @@ class Program:
             "  ret i32 1",
             "}",
         ]
-        return "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
+        text = "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
+        self._declared, self._texts = set(), []
+        return text
 
     def _pointer(self, key: Key) -> tuple[str, list[str]]:
         """A name for the address of a value's memory, and the lines that make it."""
-        name = f"%a{len(self._lines)}"
-        self._lines.append(name)
+        name = f"%a{next(self._pointers)}"
         if key in self._given:
             return name, [
                 f"  {name}.s = getelementptr ptr, ptr %given, i64 {self._given[key]}",
                 f"  {name} = load ptr, ptr {name}.s",
             ]
         return name, [
-            f"  {name} = getelementptr i8, ptr %workspace, i64 {self._offsets[key]}",
+            f"  {name} = getelementptr i8, ptr %workspace, i64 {self.rooms[key].offset}",
         ]
 
     def _loop(self, loop: Loop) -> list[str]:
@@ -227,12 +232,18 @@ class Program:
         ]
 
 
-def _released(free: list[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:
-    """The free ranges with this one added, neighbours joined."""
-    result: list[tuple[int, int]] = []
-    for place, room in sorted([*free, (offset, size)]):
-        if result and result[-1][0] + result[-1][1] == place:
-            result[-1] = (result[-1][0], result[-1][1] + room)
-        else:
-            result.append((place, room))
-    return result
+_TAKEN = "ptr %given, ptr %workspace, ptr %island"
+
+
+def _calls(parts: int) -> str:
+    """The entry of a program in parts: one after the other, until one fails."""
+    lines = [f"declare i32 @part{i}(ptr, ptr, ptr)" for i in range(parts)]
+    lines += [f"define i32 @entry({_TAKEN}) {{", "entry:"]
+    for i in range(parts):
+        lines += [
+            f"  %r{i} = call i32 @part{i}({_TAKEN})",
+            f"  %c{i} = icmp eq i32 %r{i}, 0",
+            f"  br i1 %c{i}, label %after{i}, label %failed",
+            f"after{i}:",
+        ]
+    return "\n".join([*lines, "  ret i32 0", "failed:", "  ret i32 1", "}", ""])

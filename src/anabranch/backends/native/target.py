@@ -72,7 +72,8 @@ def object_code(ir: str, verify: bool = True) -> bytes:
     Raises:
         RuntimeError: where the text is not a legal module, which is a fault of its emitter.
     """
-    module = llvm.parse_assembly(ir)
+    # In a context of its own: what it holds goes with it.
+    module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
     machine = _emitter()
     module.data_layout = str(machine.target_data)
@@ -93,8 +94,10 @@ def assembly(ir: str) -> str:
 class Loaded:
     """Machine code in memory, which stays as long as this object does."""
 
-    def __init__(self, code: bytes, names: Sequence[str]) -> None:
-        builder = llvm.JITLibraryBuilder().add_object_img(code)
+    def __init__(self, codes: Sequence[bytes], names: Sequence[str]) -> None:
+        builder = llvm.JITLibraryBuilder()
+        for code in codes:
+            builder.add_object_img(code)
         for name in names:
             builder.export_symbol(name)
         self._library = builder.link(_linker(), f"graph{next(_numbers)}")
