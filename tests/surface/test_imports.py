@@ -38,10 +38,11 @@ LADDER: dict[str, set[str]] = {
     "datasets": set(),
     "linalg": {"core", "composed"},  # a namespace of what they hold
     "random": {"core", "composed", "frontends"},  # a namespace of what they hold
+    "cache": {"backends.native"},  # a namespace of what it tells
     "demo": {PUBLIC},
     "commands": {PUBLIC, "errors", "core", "frontends", "inspection"},
     "cli": {PUBLIC, "demo", "commands"},
-    PUBLIC: BELOW_TESTING | {"testing", "inspection"},
+    PUBLIC: BELOW_TESTING | {"cache", "testing", "inspection"},
 }
 REQUIRED = {"numpy", "ml_dtypes", "optree"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import threading
 import weakref
 from collections import deque
@@ -13,8 +14,8 @@ import numpy as np
 
 from anabranch.backends.base import Call
 from anabranch.backends.native import entry, target
-from anabranch.backends.native.program import Program
-from anabranch.backends.native.schedule import Island
+from anabranch.backends.native.code import Callback, code_of, view_of
+from anabranch.backends.native.program import Program, constants_of
 from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
 from anabranch.core.aval import Aval
@@ -31,17 +32,21 @@ class NativeExecutable:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        machine = target.host()
-        self.program = program = Program(graph, machine.vector_bytes)
-        self._constants = [node.attrs["value"] for node in program.constants]
-        self._islands = [_IslandCall(graph, island, program) for island in program.islands]
+        self.code = code = code_of(graph)
+        self._constants = [node.attrs["value"] for node in constants_of(graph)]
+        self._islands = [_IslandCall(graph, island) for island in code.islands]
         self._failures: dict[int, BaseException] = {}  # by thread
         myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
         self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
-        self._loaded = target.Loaded([*map(target.object_code, program.modules)], ["entry"])
+        self._loaded = target.Loaded(code.objects, ["entry"])
         self._entry = _Entry(self._loaded.addresses["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """How the code was written; for looking at it, since runs need none of this."""
+        return Program(self._graph, target.host().vector_bytes)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
@@ -54,7 +59,7 @@ class NativeExecutable:
         ):
             return None
         results = [edge.aval for edge in outputs]
-        text = entry.Text(call, avals, len(self._constants), results, self.program.workspace)
+        text = entry.Text(call, avals, len(self._constants), results, self.code.workspace)
         loaded = target.Loaded([target.object_code(text.ir)], ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
         held = {**text.objects, "slow": call.slow, "fail": self._raise_failure}
@@ -108,7 +113,7 @@ class NativeExecutable:
         try:
             return self._spare.pop()
         except IndexError:
-            block = np.empty(self.program.workspace + 64, np.uint8)
+            block = np.empty(self.code.workspace + 64, np.uint8)
             return block[-block.ctypes.data % 64 :]
 
     def _run_island(self, number: int, frame: int) -> int:
@@ -144,14 +149,13 @@ def _alive(reference: weakref.ref[NativeExecutable]) -> NativeExecutable:
 class _IslandCall:
     """A node computed by its reference on memory of the program."""
 
-    def __init__(self, graph: Graph, island: Island, program: Program) -> None:
-        self._node = node = island.node
+    def __init__(self, graph: Graph, island: Callback) -> None:
+        self._node = node = graph.nodes[island.node]
         self._name = graph.name
         self._ref = reference(node)
-        places = program.schedule.places
         self._inputs = [
-            edge if isinstance(edge, Literal) else (edge.aval, places[edge.node.id, edge.index])
-            for edge in node.inputs
+            edge if view is None else (edge.aval, view_of(view))
+            for edge, view in zip(node.inputs, island.views, strict=True)
         ]
 
     def run(self, frame: int) -> None:
@@ -162,8 +166,8 @@ class _IslandCall:
             if isinstance(one, Literal):
                 values.append(one.value)
                 continue
-            aval, place = one
-            values.append(_value_at(pointers[position], aval, place.view))
+            aval, view = one
+            values.append(_value_at(pointers[position], aval, view))
             position += 1
         with np.errstate(all="ignore"):
             try:

@@ -13,7 +13,7 @@ from anabranch.backends.native.products import ProductCode
 from anabranch.backends.native.schedule import Island, Key, Loop, Place, Product, Schedule, reads
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal
+from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
 from anabranch.ops.elementwise import identity
 
@@ -55,7 +55,7 @@ class Program:
         self.graph = graph
         self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
-        self.constants = [n for n in graph.order(graph.outputs) if n.kind == "constant"]
+        self.constants = constants_of(graph)
         self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
         for node in (*graph.parameters, *self.constants):
             self._given[node.id, 0] = len(self._given)
@@ -230,6 +230,11 @@ class Program:
             f"  br i1 %c{number}, label %after{number}, label %failed",
             f"after{number}:",
         ]
+
+
+def constants_of(graph: Graph) -> list[Node]:
+    """The nodes whose arrays a program is handed, in order."""
+    return [node for node in graph.order(graph.outputs) if node.kind == "constant"]
 
 
 _TAKEN = "ptr %given, ptr %workspace, ptr %island"
