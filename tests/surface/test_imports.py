@@ -42,6 +42,7 @@ LADDER: dict[str, set[str]] = {
     "demo": {PUBLIC},
     "commands": {PUBLIC, "errors", "core", "frontends", "inspection"},
     "cli": {PUBLIC, "demo", "commands"},
+    "__main__": {"cli"},
     PUBLIC: BELOW_TESTING | {"cache", "testing", "inspection"},
 }
 REQUIRED = {"numpy", "ml_dtypes", "optree"}

@@ -17,10 +17,11 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from anabranch.core.source import warn
 
 DIRECTORY, BOUND = "ANABRANCH_CACHE_DIR", "ANABRANCH_CACHE_BYTES"
 _MOST = 256 * 2**20
@@ -198,7 +199,7 @@ _told: set[str] = set()
 def _warn(text: str) -> None:
     if text not in _told:
         _told.add(text)
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        warn(text)
 
 
 def _users_own() -> Path | None:
