@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import entry, target
+from anabranch.backends.native import entry, target, timing
+from anabranch.backends.native.account import plan_of
 from anabranch.backends.native.code import Callback, code_of, view_of
 from anabranch.backends.native.program import Program, constants_of
 from anabranch.backends.native.view import View
+from anabranch.backends.plan import Plan, Timing
 from anabranch.backends.reference import blame, reference
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
@@ -86,6 +88,14 @@ class NativeExecutable:
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs, each in memory of its own."""
+        outputs = self.filled(self._entry, arguments)
+        return [
+            edge.value if array is None else _result(array, edge.aval)
+            for array, edge in zip(outputs, self._graph.outputs, strict=True)
+        ]
+
+    def filled(self, code: Any, arguments: Sequence[Any], *more: Any) -> list[Any]:
+        """The arrays that this code fills, None for a number; it gets these pointers as well."""
         given = [
             np.ascontiguousarray(value, dtype)
             for value, dtype in zip(arguments, self._dtypes, strict=True)
@@ -100,14 +110,26 @@ class NativeExecutable:
         ]
         table = (ctypes.c_void_p * len(addresses))(*addresses)
         workspace = self._workspace()
-        status = self._entry(table, workspace.ctypes.data, self._callback)
+        status = code(table, workspace.ctypes.data, self._callback, *more)
         self._spare.append(workspace)
         if status:
             self._raise_failure()
-        return [
-            edge.value if array is None else _result(array, edge.aval)
-            for array, edge in zip(outputs, self._graph.outputs, strict=True)
-        ]
+        return outputs
+
+    # Looking at it
+
+    def plan(self) -> Plan:
+        """Its steps, and where its values lie."""
+        return plan_of(self.program)
+
+    def text(self, kind: str) -> str | None:
+        """Its IR or assembly."""
+        modules = self.program.modules
+        return "\n".join(modules if kind == "ir" else map(target.assembly, modules))
+
+    def timing(self, arguments: Sequence[Any]) -> Timing | None:
+        """Seconds for each step, measured in a build of the same program that looks at a clock."""
+        return timing.measured(self, self._graph, arguments)
 
     def _workspace(self) -> np.ndarray[Any, Any]:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from anabranch.ops.elementwise import identity
 # a multiple of a function's length in time.
 MOST_STEPS = 256
 MOST_LINES = 20_000
+CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)  # the number of the system's clock for durations
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,9 @@ class Program:
     The entry takes three pointers: to the addresses of parameters, constants and outputs, in this
     order; to the workspace; and what islands call. It returns 0, or 1 when an island failed.
 
+    A timed one takes two pointers more: to a clock, called with a number and where to put the time,
+    and to the times, which it notes twice at the start and then after each step.
+
     A long program is cut into modules, each with a part of the steps and a function that runs them;
     the last one calls these.
 
@@ -51,8 +56,9 @@ class Program:
         workspace: bytes of the workspace.
     """
 
-    def __init__(self, graph: Graph, vector_bytes: int) -> None:
+    def __init__(self, graph: Graph, vector_bytes: int, is_timed: bool = False) -> None:
         self.graph = graph
+        self._is_timed = is_timed
         self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
         self.constants = constants_of(graph)
@@ -139,17 +145,19 @@ class Program:
         modules: list[str] = []
         body: list[str] = []
         steps = lines = 0
+        most = 1 if self._is_timed else MOST_STEPS
         for step in self.steps:
-            if steps == MOST_STEPS or lines > MOST_LINES:
+            if steps == most or lines > MOST_LINES:
                 modules.append(self._module(f"part{len(modules)}", body))
                 body, steps, lines = [], 0, 0
             body += self._step(step)
             steps += 1
             lines += self._texts[-1].count("\n") if self._texts else 0
-        if not modules:
+        if not modules and not self._is_timed:
             return [self._module("entry", body)]
-        modules.append(self._module(f"part{len(modules)}", body))
-        return [*modules, _calls(len(modules))]
+        if steps:
+            modules.append(self._module(f"part{len(modules)}", body))
+        return [*modules, _calls(len(modules), self._is_timed)]
 
     def _step(self, step: Loop | Island | Product) -> list[str]:
         if isinstance(step, Loop):
@@ -240,10 +248,13 @@ def constants_of(graph: Graph) -> list[Node]:
 _TAKEN = "ptr %given, ptr %workspace, ptr %island"
 
 
-def _calls(parts: int) -> str:
+def _calls(parts: int, is_timed: bool) -> str:
     """The entry of a program in parts: one after the other, until one fails."""
+    clock = ", ptr %clock, ptr %times" if is_timed else ""
     lines = [f"declare i32 @part{i}(ptr, ptr, ptr)" for i in range(parts)]
-    lines += [f"define i32 @entry({_TAKEN}) {{", "entry:"]
+    lines += [f"define i32 @entry({_TAKEN}{clock}) {{", "entry:"]
+    if is_timed:
+        lines += [*_noted(0), *_noted(1)]
     for i in range(parts):
         lines += [
             f"  %r{i} = call i32 @part{i}({_TAKEN})",
@@ -251,4 +262,14 @@ def _calls(parts: int) -> str:
             f"  br i1 %c{i}, label %after{i}, label %failed",
             f"after{i}:",
         ]
+        if is_timed:
+            lines += _noted(i + 2)
     return "\n".join([*lines, "  ret i32 0", "failed:", "  ret i32 1", "}", ""])
+
+
+def _noted(place: int) -> list[str]:
+    """Take the time: seconds and nanoseconds."""
+    return [
+        f"  %t{place} = getelementptr i8, ptr %times, i64 {16 * place}",
+        f"  %s{place} = call i32 %clock(i32 {CLOCK}, ptr %t{place})",
+    ]

@@ -113,9 +113,11 @@ def emitted(ir: str) -> bytes:
 
 def assembly(ir: str) -> str:
     """The same as text, to be read."""
-    module = llvm.parse_assembly(ir)
+    module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
-    text: str = _emitter().emit_assembly(module)
+    machine = _emitter()
+    module.data_layout = str(machine.target_data)
+    text: str = machine.emit_assembly(module)
     return text
 
 
