@@ -29,7 +29,7 @@ LADDER: dict[str, set[str]] = {
     "backends.base": {"errors", "core", "backends.plan"},
     "backends.reference": {"errors", "core", "passes", "backends.base", "backends.plan"},
     "backends.native": {
-        *("errors", "core", "ops"),
+        *("errors", "core", "ops", "passes"),
         *("backends.base", "backends.plan", "backends.reference"),
     },
     "backends": {"backends.base", "backends.reference"},  # its __init__ gathers them

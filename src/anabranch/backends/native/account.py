@@ -14,7 +14,6 @@ from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.memory import ALIGNMENT
 from anabranch.backends.native.program import Copy, Program
 from anabranch.backends.native.schedule import (
-    Island,
     Key,
     Loop,
     Product,
@@ -35,8 +34,9 @@ _DEFINED = re.compile(r"define [^@]*@([\w.]+)\(")
 def plan_of(program: Program) -> Plan:
     """What a program consists of."""
     orders = {id(code.loop): code.order for code in program.loops}
+    reasons = {island.node.id: island.reason for island in program.islands}
     count = _Counter()
-    steps = tuple(_step(program, step, orders, count) for step in program.steps)
+    steps = tuple(_step(program, step, orders, reasons, count) for step in program.steps)
     return Plan("native", steps, _memory(program))
 
 
@@ -58,10 +58,14 @@ def _line(program: Program, node: Any) -> NodeLine:
 
 
 def _step(
-    program: Program, step: Any, orders: dict[int, str], count: _Counter
+    program: Program,
+    step: Any,
+    orders: dict[int, str],
+    reasons: dict[int, str],
+    count: _Counter,
 ) -> Kernel | plan.Island:
-    if isinstance(step, Island):
-        return plan.Island(NodeLine.of(step.node), step.reason)
+    if not isinstance(step, Loop) and step.node.id in reasons:
+        return plan.Island(NodeLine.of(step.node), reasons[step.node.id])
     nodes = step.nodes if isinstance(step, Loop) else [step.node]
     lines = tuple(_line(program, node) for node in nodes)
     read, written = _read(program, step, nodes), _written(program, nodes)

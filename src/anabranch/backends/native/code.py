@@ -20,23 +20,21 @@ from anabranch.core.config import options
 from anabranch.core.graph import Graph
 from anabranch.core.identity import all_parts, structure_hash
 from anabranch.core.node import Literal
-from anabranch.core.op import Op
+from anabranch.core.op import Kernel, Op
 
 _ROOMS = ("core", "ops", "backends")  # what decides the code that is written for a graph
 
 
 @dataclass(frozen=True)
 class Callback:
-    """A node that runs in the reference.
+    """A node that runs in the reference, or may be left to it.
 
     Attributes:
         node: its number in the graph.
-        reason: why.
         views: for each input that is no number, how it lies in memory: (offset, shape, strides).
     """
 
     node: int
-    reason: str
     views: tuple[tuple[int, Sequence[int], Sequence[int]] | None, ...]
 
 
@@ -47,24 +45,24 @@ class Code:
     Attributes:
         objects: object files that are linked together.
         workspace: bytes of memory that a run needs besides arguments and results.
-        islands: what it calls back for, by the number it asks with.
+        called: what it calls back for, by the number it asks with.
     """
 
     objects: tuple[bytes, ...]
     workspace: int
-    islands: tuple[Callback, ...]
+    called: tuple[Callback, ...]
 
     def parts(self) -> list[bytes]:
         """As bytes for the disk."""
-        facts = {"workspace": self.workspace, "islands": [asdict(one) for one in self.islands]}
+        facts = {"workspace": self.workspace, "called": [asdict(one) for one in self.called]}
         return [json.dumps(facts).encode(), *self.objects]
 
     @classmethod
     def of_parts(cls, parts: Sequence[bytes]) -> Code:
         """What `parts` gave."""
         facts = json.loads(parts[0])
-        islands = tuple(Callback(**one) for one in facts["islands"])
-        return cls(tuple(parts[1:]), facts["workspace"], islands)
+        called = tuple(Callback(**one) for one in facts["called"])
+        return cls(tuple(parts[1:]), facts["workspace"], called)
 
 
 def view_of(found: Any) -> View:
@@ -90,15 +88,15 @@ def code_of(graph: Graph) -> Code:
 
 def written(program: Program, emit: Any) -> Code:
     """The code of a program, by this way from IR to machine code."""
-    islands = []
-    for island in program.islands:
-        views = tuple(
-            None if isinstance(edge, Literal) else _view(program, edge)
-            for edge in island.node.inputs
+    called = tuple(
+        Callback(
+            node.id,
+            tuple(None if isinstance(e, Literal) else _view(program, e) for e in node.inputs),
         )
-        islands.append(Callback(island.node.id, island.reason, views))
+        for node in program.called
+    )
     objects = tuple(emit(text) for text in program.modules)
-    return Code(objects, program.workspace, tuple(islands))
+    return Code(objects, program.workspace, called)
 
 
 def _view(program: Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:
@@ -125,8 +123,8 @@ def _ops(graph: Graph) -> Iterator[Op]:
 
 def _rule(rule: Any) -> str:
     """What decides an op's code: a name, or a function of ours; `?` is somebody else's."""
-    if isinstance(rule, str):
-        return rule
+    if isinstance(rule, str | Kernel):
+        return repr(rule)
     if not callable(rule):
         return "-"
     return "ours" if _is_ours(rule) else "?"

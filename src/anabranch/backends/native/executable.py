@@ -16,6 +16,7 @@ from anabranch.backends.base import Call
 from anabranch.backends.native import entry, target, timing
 from anabranch.backends.native.account import plan_of
 from anabranch.backends.native.code import Callback, code_of, view_of
+from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program, constants_of
 from anabranch.backends.native.view import View
 from anabranch.backends.plan import Plan, Timing
@@ -34,9 +35,10 @@ class NativeExecutable:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self.code = code = code_of(graph)
-        self._constants = [node.attrs["value"] for node in constants_of(graph)]
-        self._islands = [_IslandCall(graph, island) for island in code.islands]
+        self.made_of = expanded(graph)
+        self.code = code = code_of(self.made_of)
+        self._constants = [node.attrs["value"] for node in constants_of(self.made_of)]
+        self._islands = [_IslandCall(self.made_of, one) for one in code.called]
         self._failures: dict[int, BaseException] = {}  # by thread
         myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
         self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
@@ -48,7 +50,7 @@ class NativeExecutable:
     @functools.cached_property
     def program(self) -> Program:
         """How the code was written; for looking at it, since runs need none of this."""
-        return Program(self._graph, target.host().vector_bytes)
+        return Program(self.made_of, target.host().vector_bytes)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
@@ -129,7 +131,7 @@ class NativeExecutable:
 
     def timing(self, arguments: Sequence[Any]) -> Timing | None:
         """Seconds for each step, measured in a build of the same program that looks at a clock."""
-        return timing.measured(self, self._graph, arguments)
+        return timing.measured(self, self.made_of, arguments)
 
     def _workspace(self) -> np.ndarray[Any, Any]:
         try:
