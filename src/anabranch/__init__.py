@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes as _ml_dtypes
 import numpy as _numpy
 
+from anabranch import cache as cache
 from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
 from anabranch import datasets as datasets
 from anabranch import errors as errors

@@ -395,9 +395,6 @@ def _rebuilt(data: Array, requires_grad: bool, name: str | None, grad: Array | N
     return tensor
 
 
-_new = object.__new__
-
-
 def make_tensor(
     value: Any,
     node: Node | None = None,
@@ -406,7 +403,7 @@ def make_tensor(
     requires_grad: bool | None = None,
 ) -> Tensor:
     """A tensor around a value that nobody else will change."""
-    tensor: Tensor = _new(Tensor)
+    tensor: Tensor = object.__new__(Tensor)
     tensor.value = value
     if node is None:
         tensor._tracked = tensor._requires_grad = False
