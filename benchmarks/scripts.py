@@ -66,13 +66,13 @@ def _times(
 ) -> tuple[tuple[Row, dict[str, list[float]]], dict[str, list[float]]]:
     replies: dict[str, dict[str, Any]] = {}
     first: dict[str, list[float]] = {}
+    caches: dict[str, Path] = {}
     for peer, text in texts.items():
         if reason := harness.missing(peer):
             replies[peer] = {"reason": reason}
             continue
-        cache = folder / f"{case} {peer}"
-        cache.mkdir()
-        said, took = one(text, peer, cache, limit)
+        caches[peer] = Path(tempfile.mkdtemp(dir=folder))
+        said, took = one(text, peer, caches[peer], limit)
         replies[peer] = {"reason": "failed"} if said is None else {"result": {"said": said}}
         first[peer] = [took]
     row = compared(replies, 1e-9)
@@ -84,5 +84,5 @@ def _times(
             break
         for peer, values in later.items():
             time.sleep(PAUSE)
-            values.append(one(texts[peer], peer, folder / f"{case} {peer}", limit)[1])
+            values.append(one(texts[peer], peer, caches[peer], limit)[1])
     return (row, first), later
