@@ -14,11 +14,8 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.core.registry import lookup, registered_ops
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native.mathematics import Mathematics
+from anabranch.core.registry import lookup, registered_ops
 
 inf, nan = math.inf, math.nan
 TRUTH: dict[str, Callable[[Any], Any]] = {
