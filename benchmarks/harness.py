@@ -79,6 +79,7 @@ PEERS = {
     "tinygrad": Peer("tinygrad", ("tinygrad",), "tinygrad", CLANGS),
 }
 OURS = "anabranch"
+OVERRIDES = ("ANABRANCH_", "OPENBLAS_", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 THREADS = (
     "MKL_NUM_THREADS",
     "NPROC",  # of jax
@@ -184,10 +185,11 @@ def environment(
 ) -> dict[str, str]:
     """The environment of a peer's process.
 
-    Fixed hash seed, no overrides of the BLAS kernels, this checkout of ours; with `threads` no
-    more than these; with `cache` everything that a peer keeps on disk goes there.
+    Fixed hash seed, no overrides of the BLAS kernels, byte code kept as an installed package has
+    it, this checkout of ours; with `threads` no more than these; with `cache` everything that a
+    peer keeps on disk goes there.
     """
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("OPENBLAS_", "ANABRANCH_"))}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(OVERRIDES)}
     source = [str(HERE.parent / "src"), env.get("PYTHONPATH", "")]
     env |= {"PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(filter(None, source))}
     env |= {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1" if wide else "0"}
@@ -206,6 +208,7 @@ def _kept_in(cache: Path, name: str, env: dict[str, str]) -> dict[str, str]:
     kept = {
         "HOME": str(cache),
         "XDG_CACHE_HOME": str(cache),
+        "ANABRANCH_CACHE_DIR": str(cache / "anabranch"),
         "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
         "NUMBA_CACHE_DIR": str(cache / "numba"),
         "CACHEDB": str(cache / "tinygrad.db"),
