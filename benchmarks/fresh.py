@@ -13,7 +13,7 @@ import harness
 from processes import end, reply_of, start
 from rounds import Row, compared, told
 
-AGAIN = 5  # starts with filled caches at most
+AGAIN = 4  # starts with filled caches at most
 ENOUGH = 8.0  # seconds: a first result that took longer is not repeated
 
 UNITS = {
@@ -101,7 +101,7 @@ def _replies(
                     continue
                 if turn > 1 and time.monotonic() > until:
                     continue
-                if reason := given_up.get(peer) or harness.missing(peer):
+                if reason := given_up.get(peer) or workload.missing(peer):
                     known.append({"reason": reason})
                     continue
                 cache = Path(folder) / peer

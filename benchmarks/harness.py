@@ -128,6 +128,7 @@ class Workload:
     wide: bool = True  # 64-bit numbers in jax
     threads: Callable[[str], int] | None = None  # how many a case may use; else all
     peers: dict[str, Builder] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)  # peers with the reason
     figures: tuple[str, ...] = ()  # of kind "fresh": which of them are told
     scripts: Callable[[str], dict[str, str]] | None = None  # of kind "scripts": text by peer
 
@@ -145,8 +146,11 @@ class Workload:
 
     def without(self, reason: str, *names: str) -> None:
         """Say why these peers are not measured at all."""
-        for name in names:
-            self.peer(name)(lambda _: reason)
+        self.absent |= dict.fromkeys(names, reason)
+
+    def missing(self, name: str) -> str | None:
+        """Why a peer has no part in this, or cannot be measured here; or None."""
+        return self.absent.get(name) or missing(name)
 
     def tolerance_of(self, case: str) -> float:
         """How far a peer may be off, relative to the largest entry of an array."""

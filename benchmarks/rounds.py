@@ -33,7 +33,7 @@ class Team:
 
     def check(self, peer: str, case: str) -> dict[str, Any]:
         """Let a peer build a case: its numbers as `result`, or `reason`."""
-        if reason := self.slow.get(peer) or harness.missing(peer):
+        if reason := self.slow.get(peer) or self.workload.missing(peer):
             return {"reason": reason}
         if peer not in self.peers or self.peers[peer].dead:
             env = harness.environment(peer, wide=self.workload.wide, threads=self.threads)

@@ -106,7 +106,8 @@ def run(options: argparse.Namespace, report: Report) -> None:
 
     for name, workload in chosen.items():
         wanted = options.peers.split(",")
-        peers = [n for n in harness.PEERS if n in workload.peers and n in wanted]
+        known = workload.peers.keys() | workload.absent.keys()
+        peers = [n for n in harness.PEERS if n in known and n in wanted]
         report.begin(name, workload)
         print(f"\n{name}: {workload.title}", flush=True)
 

@@ -40,4 +40,5 @@ def first_of(name: str) -> Callable[[str], Bench | str]:
 
 for _name in mlp.WORKLOAD.peers:
     WORKLOAD.peer(_name)(first_of(_name))
+WORKLOAD.absent.update(mlp.WORKLOAD.absent)
 WORKLOAD.peer("jax_cache")(first_of("jax"))

@@ -15,7 +15,8 @@ from harness import Bench, Workload
 
 WORKLOAD = Workload(
     "Black-Scholes: prices of call options with four greeks",
-    [f"{n} {dtype}" for dtype in ("float32", "float64") for n in ("1e3", "1e5", "1e6", "1e7")],
+    [f"{n} float32" for n in ("1e3", "1e5", "1e7")]
+    + [f"{n} float64" for n in ("1e3", "1e5", "1e6", "1e7")],
     unit=lambda case: "us" if case.startswith(("1e3", "1e5")) else "ms",
     tolerance=lambda case: 2e-4 if "float32" in case else 1e-9,
     quick=("1e5 float64",),

@@ -15,7 +15,7 @@ WORKLOAD = Workload(
     tolerance=1e-9,
     kind="fresh",
     tiny=("10",),
-    limit=60.0,
+    limit=40.0,
     figures=(
         "first result, empty caches",
         "first result, second start",

@@ -1,9 +1,10 @@
 """Bars are held against what was measured, and those of the file name what there is."""
 
+import pytest
+
 import bars
 import fresh
 import harness
-import pytest
 
 
 def measured(**peers):
@@ -12,7 +13,9 @@ def measured(**peers):
 
 def figure(median, ratio=None):
     row = {"median": median, "low": 0.5 * median, "high": 2.0 * median}
-    return row | ({"ratio": {"median": ratio, "low": ratio - 1, "high": ratio + 1}} if ratio else {})
+    return row | (
+        {"ratio": {"median": ratio, "low": ratio - 1, "high": ratio + 1}} if ratio else {}
+    )
 
 
 def verdict(bar, results):

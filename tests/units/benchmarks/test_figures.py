@@ -2,9 +2,10 @@
 
 import math
 
-import figures
 import numpy as np
 import pytest
+
+import figures
 
 INF, NAN = math.inf, math.nan
 

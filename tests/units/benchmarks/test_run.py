@@ -3,10 +3,11 @@
 import json
 from argparse import Namespace
 
+import pytest
+
 import fresh
 import harness
 import processes
-import pytest
 import rounds
 import run
 import table

@@ -1,6 +1,7 @@
 """The page of results: losses as plain as wins, and why a figure is missing."""
 
 import pytest
+
 import table
 
 PEERS = {

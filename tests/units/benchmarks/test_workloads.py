@@ -2,12 +2,15 @@
 
 import json
 
-import figures
-import harness
 import numpy as np
 import pytest
+
+import anabranch as ab
+import figures
+import harness
 import scripts
 from workloads import installed, start
+from workloads.scalar import rosenbrock
 
 TINY = [(name, case) for name in harness.WORKLOADS for case in harness.load(name).tiny]
 
@@ -81,8 +84,5 @@ def test_the_size_of_ours_counts_what_it_stands_on():
 
 
 def test_rosenbrock_has_its_minimum_at_one():
-    import anabranch as ab
-    from workloads.scalar import rosenbrock
-
     value, slope = ab.value_and_grad(rosenbrock)(np.ones(4))
     assert value == 0 and not slope.any()
