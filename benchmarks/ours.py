@@ -8,15 +8,13 @@ from typing import Any
 
 import anabranch as ab
 
-OPTIONS = inspect.signature(ab.compile).parameters
+OPTIONS = inspect.signature(ab.compile).parameters  # of the checkout that is measured
 
 
-def compiled(function: Callable[..., Any], donate: tuple[int, ...] = ()) -> Any:
-    """Machine code for a function, whose arguments at these places may be written into."""
-    options: dict[str, Any] = {"backend": "native"}
-    if donate and "donate" in OPTIONS:
-        options["donate"] = donate
-    return ab.compile(function, **options)
+def compiled(function: Callable[..., Any], donate: str | None = None) -> Any:
+    """Machine code for a function, which may write into the arrays of this argument."""
+    given = {"donate": donate} if donate and "donate" in OPTIONS else {}
+    return ab.compile(function, backend="native", **given)
 
 
 def threads(count: int) -> None:

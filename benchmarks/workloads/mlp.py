@@ -32,7 +32,6 @@ def anabranch(case: str) -> Bench:
     import ours
 
     weights, images, labels = nets.data(case)
-    count = len(weights)
 
     def loss_of(weights: Any, images: Any, labels: Any) -> Any:
         w1, b1, w2, b2, w3, b3 = weights
@@ -40,8 +39,8 @@ def anabranch(case: str) -> Bench:
         h = ab.relu(h @ w2 + b2)
         return ab.cross_entropy(h @ w3 + b3, labels)
 
-    def update(images: Any, labels: Any, steps: Any, *state: Any) -> Any:
-        weights, mean, square = (state[i * count : (i + 1) * count] for i in range(3))
+    def update(state: Any, images: Any, labels: Any) -> Any:
+        steps, weights, mean, square = state
         loss, slopes = ab.value_and_grad(loss_of)(weights, images, labels)
         steps = steps + 1
         mean = [DECAY1 * m + (1 - DECAY1) * d for m, d in zip(mean, slopes, strict=True)]
@@ -51,15 +50,15 @@ def anabranch(case: str) -> Bench:
             w - rate * m / (ab.sqrt(v / spread) + EPS)
             for w, m, v in zip(weights, mean, square, strict=True)
         ]
-        return loss, [steps, *weights, *mean, *square]
+        return loss, (steps, weights, mean, square)
 
-    f = ours.compiled(update, donate=tuple(range(2, 3 + 3 * count)))
-    zeros = [np.zeros_like(w) for w in (*weights, *weights)]
-    state: list[Any] = [np.zeros((), np.float32), *weights, *zeros]
+    f = ours.compiled(update, donate="state")
+    mean, square = ([np.zeros_like(w) for w in weights] for _ in range(2))
+    state: Any = (np.zeros((), np.float32), weights, mean, square)
 
     def step() -> Any:
         nonlocal state
-        loss, state = f(images, labels, *state)
+        loss, state = f(state, images, labels)
         return loss
 
     return nets.losses(step)
