@@ -47,15 +47,12 @@ class Report:
             "versions": machine.versions(),
         }
 
-    def begin(self, name: str, workload: harness.Workload) -> None:
-        """Start a workload anew, unless this run goes on with another."""
+    def begin(self, name: str, workload: harness.Workload, keep: bool = False) -> None:
+        """Start a workload anew, unless its other cases are kept or this run goes on with it."""
         old = self.data["workloads"].get(name, {})
-        kept = old.get("cases", {}) if self.resume else {}
-        self.data["workloads"][name] = {
-            "title": workload.title,
-            "date": machine.today(),
-            "cases": kept,
-        }
+        kept = old.get("cases", {}) if keep or self.resume else {}
+        told = {"title": workload.title, "date": self.data["date"], "commit": self.data["commit"]}
+        self.data["workloads"][name] = {**told, "cases": kept}
 
     def has(self, name: str, case: str, figures: tuple[str, ...]) -> bool:
         """Whether a run that goes on has this case already."""
@@ -108,7 +105,7 @@ def run(options: argparse.Namespace, report: Report) -> None:
         wanted = options.peers.split(",")
         known = workload.peers.keys() | workload.absent.keys()
         peers = [n for n in harness.PEERS if n in known and n in wanted]
-        report.begin(name, workload)
+        report.begin(name, workload, keep=bool(options.case))
         print(f"\n{name}: {workload.title}", flush=True)
 
         def save(case: str, unit: str, row: Row, name: str = name) -> None:

@@ -140,12 +140,13 @@ def page(measured: Mapping[str, Any], promised: Sequence[Mapping[str, Any]]) -> 
     ]
     for name in harness.WORKLOADS:
         if name in measured["workloads"]:
-            lines += _section(name, measured["workloads"][name], measured["date"])
+            lines += _section(name, measured["workloads"][name], measured)
     return "\n".join(lines) + "\n"
 
 
-def _section(name: str, found: Mapping[str, Any], date: str) -> list[str]:
-    when = f" (on {found['date']})" if found["date"] != date else ""
+def _section(name: str, found: Mapping[str, Any], measured: Mapping[str, Any]) -> list[str]:
+    same = all(found[key] == measured[key] for key in ("date", "commit"))
+    when = "" if same else f" (on {found['date']}, anabranch {found['commit']})"
     why = reasons(found["cases"])
     head = f"`python benchmarks/run.py {name}`{when}"
     lines = ["", f"## {found['title']}", "", head, "", *table(found["cases"])]

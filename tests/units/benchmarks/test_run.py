@@ -129,6 +129,10 @@ def test_what_was_measured_is_kept_after_each_case(tmp_path):
     }
     assert report(file, resume=True).has("affine", "all three gradients", ())
     assert not report(file).has("affine", "all three gradients", ())
+    assert report(file).data["workloads"]["affine"]["cases"] == {}
+    one = run.Report(file, False)
+    one.begin("affine", harness.load("affine"), keep=True)  # one case leaves the others
+    assert "all three gradients" in one.data["workloads"]["affine"]["cases"]
     other = run.Report(file, False)
     other.begin("call", harness.load("call"))
     assert "affine" in other.data["workloads"]  # one workload alone leaves the others

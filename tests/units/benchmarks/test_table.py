@@ -32,6 +32,7 @@ MEASURED = {
         "scalar": {
             "title": "Scalars",
             "date": "2026-01-01",
+            "commit": "abd",
             "cases": {
                 "z": {"unit": "us", "peers": PEERS},
                 "Rosenbrock 2": {"unit": "us", "peers": {"anabranch": PEERS["anabranch"]}},
@@ -70,7 +71,7 @@ def test_the_page():
     assert "| affine: all | jax.jit | 7 times | – | – | not measured: not run |" in lines
     # a table for each workload: a loss is bold, who has no figure has no column but a reason
     assert "## Scalars" in lines
-    assert "`python benchmarks/run.py scalar` (on 2026-01-01)" in lines
+    assert "`python benchmarks/run.py scalar` (on 2026-01-01, anabranch abd)" in lines
     assert "| case | anabranch | PyTorch | CasADi |" in lines
     assert "| z, µs | 2 | 50 (25) | **1 (0.5)** |" in lines
     assert "| Rosenbrock 2, µs | 2 | – | – |" in lines
