@@ -110,14 +110,16 @@ def once(workload: str, peer: str, case: str) -> dict[str, Any]:
         return {"reason": found}
     peak = memory("VmHWM") - before
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts anew
-    warm: list[float] = []
-    while len(warm) < 7 and sum(warm) < 5:
-        warm.append(worker.time(case))
+    following = [worker.time(case)]
+    if following[0] < BLOCK:
+        worker.warm(case)
+        following.clear()
+    following += [worker.time(case) for _ in range(3)]
     return {
         "numbers": found,
         "ended": ended,
         "first result": cold,
-        "next call": statistics.median(warm[2:] or warm),
+        "next call": statistics.median(following),
         "peak memory": peak,
         "memory of later steps": memory("VmHWM") - before,
     }
