@@ -13,8 +13,6 @@ from anabranch.core.registry import registered_ops
 from anabranch.testing.cases import Case, cases, outputs_of
 from anabranch.testing.values import typed
 
-pytest.importorskip("llvmlite")
-
 OPS = [op for op in registered_ops() if op.arity != 0]
 ULPS = {"float64": 2, "float32": 4, "float16": 1, "bfloat16": 1}
 
