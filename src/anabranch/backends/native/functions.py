@@ -154,9 +154,9 @@ class Functions(Emitter):
             result = self.fma(result, square, pair)
         return result
 
-    def table(self, x: Val, name: str) -> Sequence[float]:
+    def table(self, x: Val, name: str) -> Any:
         """The fitted numbers of this name for the dtype of x."""
-        found: Sequence[float] = getattr(fitted, f"{name}_{8 * x.dtype.itemsize}")
+        found: Any = getattr(fitted, f"{name}_{8 * x.dtype.itemsize}")
         return found
 
     def clamped(self, x: Val, low: float, high: float) -> Val:
