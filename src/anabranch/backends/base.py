@@ -67,6 +67,10 @@ class Executable(Protocol):
         """A quicker way to call it; None if there is none."""
         ...
 
+    def raw(self, captured: Sequence[Any]) -> Any:
+        """Its C function for the other parameters, with these arrays for the last; None if none."""
+        ...
+
 
 class Backend(Protocol):
     """A way to run graphs."""

@@ -124,6 +124,9 @@ class ReferenceExecutable:
     def function(self, call: Call) -> None:
         """None: NumPy is called from Python."""
 
+    def raw(self, captured: Sequence[Any]) -> None:
+        """None: there is no machine code."""
+
     def _chosen_program(self) -> list[Instruction]:
         if not is_watched():
             return self._program

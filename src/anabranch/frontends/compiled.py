@@ -178,6 +178,31 @@ class CompiledFunction:
         """The compiled graph for these arguments: as built, optimised, and the passes' reports."""
         return self._compiled(*self._leaves(args, kwargs))[1]
 
+    @boundary
+    def raw(self, *args: Any, **kwargs: Any) -> Any:
+        """The compiled program for arguments like these as a C function, without any checks.
+
+        The object has the function's address, its signature, and calls on arrays that stay in
+        place; what its caller must guarantee is told there and in `docs/native.md`.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, and for a result that is
+                a fixed number.
+
+        Example:
+            >>> import anabranch as ab, numpy as np
+            >>> scale = ab.compile(lambda x: x * 2.0)
+            >>> raw = scale.raw(np.zeros(3))
+            >>> (x,), (y,) = raw.arrays()
+            >>> run = raw.bind([x], [y])
+            >>> x[:] = 1.0, 2.0, 3.0
+            >>> run()
+            >>> y
+            array([2., 4., 6.])
+        """
+        trace, program = self._compiled(*self._leaves(args, kwargs))
+        return program.raw([_plain(value) for value in trace.captured])
+
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The optimised graph for these arguments."""
         return self.program(*args, **kwargs).optimised
