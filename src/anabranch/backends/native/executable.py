@@ -12,10 +12,10 @@ import numpy as np
 
 from anabranch.backends.base import Call
 from anabranch.backends.native import calls, entry, layout, target
+from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.raw import Raw, Slot
 from anabranch.backends.native.results import result_pool
-from anabranch.backends.native.schedule import Island
 from anabranch.backends.native.table import free_workspace
 from anabranch.backends.native.taking import is_taken
 from anabranch.backends.native.view import View
@@ -23,7 +23,7 @@ from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal
+from anabranch.core.node import Literal, Node
 from anabranch.core.values import settled
 
 _LARGE = 65_536  # bytes of a result from which on its pages cost more than a look into the pool
@@ -36,10 +36,10 @@ class NativeExecutable:
         self._graph = graph
         self.donated = donated or {}
         machine = target.host()
-        self.program = program = Program(graph, machine.vector_bytes, donated)
+        self.program = program = Program(expanded(graph), machine.vector_bytes, donated)
         self._constants = [node.attrs["value"] for node in program.constants]
         self._context = calls.Context(
-            _Islands([_IslandCall(graph, island, program) for island in program.islands])
+            _Islands([_IslandCall(graph, node, program) for node in program.called])
         )
         self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
@@ -195,8 +195,8 @@ class _Islands:
 class _IslandCall:
     """A node computed by its reference on memory of the program."""
 
-    def __init__(self, graph: Graph, island: Island, program: Program) -> None:
-        self._node = node = island.node
+    def __init__(self, graph: Graph, node: Node, program: Program) -> None:
+        self._node = node
         self._name = graph.name
         self._ref = reference(node)
         places = program.schedule.places

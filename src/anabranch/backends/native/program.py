@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.native.calls import PAUSE
+from anabranch.backends.native.emit import NotNativeError
+from anabranch.backends.native.kernels import kernel_code
+from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.loops import LoopCode
 from anabranch.backends.native.pauses import pauses
 from anabranch.backends.native.products import ProductCode
@@ -19,6 +22,8 @@ from anabranch.backends.native.schedule import (
     Place,
     Product,
     Schedule,
+    Step,
+    Structured,
     is_reduction,
     reads,
 )
@@ -56,7 +61,8 @@ class Program:
 
     Attributes:
         ir: the module.
-        islands: the nodes that run in the reference, by the number they are called with.
+        islands: the nodes that run in the reference.
+        called: those and the nodes that may be left to it, by the number they are called with.
         constants: the nodes whose arrays are handed over.
         outputs: for each graph output the key that fills it; None for a number.
         workspace: bytes of the workspace.
@@ -68,6 +74,7 @@ class Program:
         self.graph = graph
         self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
+        self.called: list[Node] = []
         self.constants = [n for n in graph.order(graph.outputs) if n.kind == "constant"]
         self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
         for node in (*graph.parameters, *self.constants):
@@ -121,6 +128,8 @@ class Program:
         Nothing may read the parameter later, or at another place while the value is written; and
         nothing may fail later, so that a call that fails leaves the parameter as it was.
         """
+        if key in self.schedule.wholes:  # several steps write it
+            return False
         time = self._time_of(key)
         writer, later = self.steps[time], self.steps[time + 1 :]
         memory = (parameter.id, 0)
@@ -149,20 +158,21 @@ class Program:
         copy = Copy(name, (aval,))
         self.schedule.moved[copy.id] = place
         self.schedule.stored[copy.id, 0] = aval
+        self.schedule.places[copy.id, 0] = Place((copy.id, 0), View.whole(aval.shape))
         self._given[copy.id, 0] = self.first_output + number
         loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
         self.schedule.home[copy.id] = loop
         self.steps.append(loop)
         return copy.id, 0
 
-    def _makes(self, step: Loop | Island | Product) -> Iterator[Key]:
+    def _makes(self, step: Step) -> Iterator[Key]:
         """The keys that a step stores."""
         for node in step.nodes if isinstance(step, Loop) else [step.node]:
             for index in range(len(node.avals)):
                 if (node.id, index) in self.schedule.stored:
                     yield node.id, index
 
-    def _uses(self, step: Loop | Island | Product) -> Iterator[Key]:
+    def _uses(self, step: Step) -> Iterator[Key]:
         """The keys whose memory a step touches."""
         schedule = self.schedule
         nodes = step.nodes if isinstance(step, Loop) else [step.node]
@@ -175,7 +185,8 @@ class Program:
         for node in nodes:
             if node.id in schedule.moved:
                 yield schedule.moved[node.id].base
-        yield from self._makes(step)
+        for key in self._makes(step):
+            yield schedule.places[key].base
 
     def _planned(self) -> tuple[dict[Key, int], int]:
         """Offsets in the workspace: first fit, each value from its making to its last reader."""
@@ -221,6 +232,8 @@ class Program:
                 body += self._loop(step)
             elif isinstance(step, Product):
                 body += self._product(step)
+            elif isinstance(step, Structured):
+                body += self._structured(step)
             else:
                 body += self._island(step)
             if i in looks:
@@ -240,6 +253,11 @@ class Program:
         """A name for the address of a value's memory, and the lines that make it."""
         name = f"%a{len(self._lines)}"
         self._lines.append(name)
+        part = self.schedule.parts.get(key)
+        if part is not None:
+            base, lines = self._pointer(part.base)
+            offset = part.view.offset * self.schedule.stored[key].dtype.itemsize
+            return name, [*lines, f"  {name} = getelementptr i8, ptr {base}, i64 {offset}"]
         if key in self._given:
             return name, [
                 f"  {name}.s = getelementptr ptr, ptr %given, i64 {self._given[key]}",
@@ -262,9 +280,34 @@ class Program:
         code = ProductCode(*args)
         self._texts.append(code.text)
         self._scratch = max(self._scratch, code.scratch)
-        scratch = f"%scratch{product.node.id}"
+        return self._called(name, self._given_to(code))
+
+    def _structured(self, step: Structured) -> list[str]:
+        """A kernel, and a call back for what it leaves to the reference."""
+        node, number = step.node, len(self.called)
+        args = (self.schedule, self._vector_bytes, self._declared)
+        try:
+            code = kernel_code(f"kernel{node.id}", node, *args)
+        except NotNativeError as reason:
+            return self._island(Island(node, step.stage, str(reason)))
+        self._texts.append(code.text)
+        self._scratch = max(self._scratch, code.scratch)
+        given = self._given_to(code)
+        arguments = "".join(f"ptr {pointer}, " for pointer, _ in given)
+        return [
+            *(line for _, made in given for line in made),
+            f"  %s{number} = call i32 @{code.name}({arguments}i64 0, i64 {code.rows})",
+            f"  %d{number} = icmp eq i32 %s{number}, 0",
+            f"  br i1 %d{number}, label %after{number}, label %left{number}",
+            f"left{number}:",
+            *self._by_reference(node),
+        ]
+
+    def _given_to(self, code: ProductCode | KernelCode) -> list[tuple[str, list[str]]]:
+        """The addresses of what a step touches, the last one that of its scratch memory."""
+        scratch = f"%scratch.{code.name}"
         made = [f"  {scratch} = getelementptr i8, ptr %workspace, i64 {self.workspace}"]
-        return self._called(name, [*map(self._pointer, code.pointers), (scratch, made)])
+        return [*map(self._pointer, code.pointers), (scratch, made)]
 
     def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
         lines = [line for _, made in pointers for line in made]
@@ -272,9 +315,13 @@ class Program:
         return [*lines, f"  call void @{name}({arguments})"]
 
     def _island(self, island: Island) -> list[str]:
-        """The addresses of inputs and outputs, in a row, for the call back."""
-        node, number = island.node, len(self.islands)
         self.islands.append(island)
+        return self._by_reference(island.node)
+
+    def _by_reference(self, node: Node) -> list[str]:
+        """The addresses of inputs and outputs, in a row, for the call of the reference."""
+        number = len(self.called)
+        self.called.append(node)
         keys = [
             self.schedule.places[edge.node.id, edge.index].base
             for edge in node.inputs
@@ -312,9 +359,9 @@ def _as_pairs(aval: Aval, place: Place) -> tuple[Aval, Place]:
     return Aval((*aval.shape, 2), half), Place(place.base, pairs)
 
 
-def may_fail(step: Loop | Island | Product) -> bool:
+def may_fail(step: Step) -> bool:
     """Whether a step can end the run with an error."""
-    return isinstance(step, Island)
+    return isinstance(step, Island | Structured)
 
 
 def _released(free: list[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:
