@@ -15,7 +15,7 @@ PUBLIC = "anabranch"  # the package as its users see it: its __init__
 BELOW_TESTING = {
     *("errors", "core", "ops", "composed", "diff", "passes"),
     *("backends", "backends.plan", "backends.base", "backends.reference", "backends.native"),
-    *("frontends", "datasets", "linalg", "random"),
+    *("frontends", "datasets", "linalg", "random", "xp"),
 }
 # room: the rooms that it may import from.  Its own modules are always allowed.
 LADDER: dict[str, set[str]] = {
@@ -43,6 +43,7 @@ LADDER: dict[str, set[str]] = {
     "linalg": {"core", "composed"},  # a namespace of what they hold
     "random": {"core", "composed", "frontends"},  # a namespace of what they hold
     "cache": {"backends.native"},  # a namespace of what it tells
+    "xp": {"frontends"},  # the same, under the names of the array API standard
     "demo": {PUBLIC},
     "commands": {PUBLIC, "errors", "core", "frontends", "inspection"},
     "cli": {PUBLIC, "demo", "commands"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from anabranch.backends.base import Capabilities, Executable
@@ -25,11 +26,11 @@ class NativeBackend:
     name = "native"
     capabilities = Capabilities()
 
-    def compile(self, graph: Graph) -> Executable:
+    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
         is_logged = any(node.logs for node in graph.nodes)
         made = None if is_logged else _executable_type()
         if made is not None:
-            executable: Executable = made(graph)
+            executable: Executable = made(graph, donated)
             return executable
         stands_in = ReferenceBackend().compile(graph)
         reason = "a value is logged at each run" if is_logged else "llvmlite cannot be imported"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -71,17 +71,17 @@ def view_of(found: Any) -> View:
     return View(tuple(shape), tuple(strides), offset)
 
 
-def code_of(graph: Graph) -> Code:
+def code_of(graph: Graph, donated: Mapping[int, int]) -> Code:
     """The code of a graph for this machine: from the disk, or written now."""
     store = disk.store()
-    key = None if store is None else _key(graph)
+    key = None if store is None else _key(graph, donated)
     if store is None or key is None:
-        return written(Program(graph, target.host().vector_bytes), target.object_code)
+        return written(Program(graph, target.host().vector_bytes, donated), target.object_code)
     found = store.read(key)
     if found is not None:
         disk.counts.found += 1
         return Code.of_parts(found)
-    code = written(Program(graph, target.host().vector_bytes), target.emitted)
+    code = written(Program(graph, target.host().vector_bytes, donated), target.emitted)
     store.write(key, code.parts())
     return code
 
@@ -104,14 +104,15 @@ def _view(program: Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int
     return view.offset, view.shape, view.strides
 
 
-def _key(graph: Graph) -> str | None:
+def _key(graph: Graph, donated: Mapping[int, int]) -> str | None:
     """What the code of a graph is filed under; None where that cannot be said beforehand."""
     source = _source()
     ops = sorted(set(_ops(graph)), key=lambda op: op.name)
     rules = [f"{op.name} {_rule(op.scalar)} {_rule(op.lower)}" for op in ops]
     if source is None or any("?" in rule for rule in rules):
         return None
-    texts = structure_hash(graph), *rules, repr(options()), source, *target.identity()
+    settings = repr((options(), sorted(donated.items())))
+    texts = structure_hash(graph), *rules, settings, source, *target.identity()
     return disk.key_of("program", *texts)
 
 

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,17 +21,19 @@ _LEAST, _MOST = 3, 200  # rounds
 _NEAR, _FAR = 2**18, 2**26  # bytes that lie in a core's caches, and that do not
 _CHAINS, _TURNS = 12, 4_000  # sums that do not wait for one another, and how long they are
 
-_Timed = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)
+_Timed = ctypes.PYFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 5)
 _Clock = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 
 
 class _Runs(Protocol):
-    def filled(self, code: Any, arguments: Sequence[Any], *more: Any) -> Any: ...
+    donated: Mapping[int, int]
+
+    def filled(self, run: Any, arguments: Sequence[Any], *more: Any) -> Any: ...
 
 
 def measured(executable: _Runs, graph: Graph, arguments: Sequence[Any]) -> Timing:
     """Seconds for each step of the graph's program with these arguments, the best of rounds."""
-    program = Program(graph, target.host().vector_bytes, is_timed=True)
+    program = Program(graph, target.host().vector_bytes, executable.donated, is_timed=True)
     loaded = target.Loaded([target.object_code(text) for text in program.modules], ["entry"])
     code, clock = _Timed(loaded.addresses["entry"]), _clock()
     count = len(program.steps)
