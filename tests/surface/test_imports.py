@@ -43,6 +43,7 @@ LADDER: dict[str, set[str]] = {
     "demo": {PUBLIC},
     "commands": {PUBLIC, "errors", "core", "frontends", "inspection"},
     "cli": {PUBLIC, "demo", "commands"},
+    "__main__": {"cli"},
     PUBLIC: BELOW_TESTING | {"testing", "inspection"},
 }
 REQUIRED = {"numpy", "ml_dtypes", "optree"}

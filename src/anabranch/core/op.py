@@ -313,7 +313,8 @@ def _quotient(*avals: Aval, **_: Any) -> Aval:
     return aval(same.shape, WEAK_DTYPES[float], same.weak)
 
 
-def _float(*avals: Aval, **_: Any) -> Aval:
+def float_result(*avals: Aval, **_: Any) -> Aval:
+    """What a function of floats gives: integers become floats as NumPy makes them."""
     same = _same(*avals)
     if same.dtype in FLOATS or same.dtype.kind == "c":
         return same
@@ -360,7 +361,7 @@ def float_for(dtype: DType) -> DType:
 _FLOAT16, _FLOAT32 = (d for d in sorted(FLOATS, key=str) if d.name in ("float16", "float32"))
 _ELEMENTWISE_AVALS: dict[str, Rule] = {
     "same": _same,
-    "float": _float,
+    "float": float_result,
     "quotient": _quotient,
     "bool": _bool,
     "arithmetic": _arithmetic,

@@ -18,6 +18,7 @@ from anabranch.backends.native.parts import fillings, has_rows, is_run, moved
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
+from anabranch.core.dtype import extremes
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 from anabranch.core.op import Kernel, MadeOf, Op, Unsupported
@@ -269,9 +270,27 @@ def _try_product(node: Node) -> None:
 
 
 def _try_element(node: Node) -> None:
+    _try_numbers(node)
     avals = [edge.aval for edge in node.inputs]
     xs = [Val(f"%x{i}", aval.dtype, aval.weak) for i, aval in enumerate(avals)]
     element(Mathematics(1, itertools.count(), set()), node, xs)
+
+
+def _try_numbers(node: Node) -> None:
+    """Refuse Python integers that may not fit the array's dtype: NumPy raises where they do not.
+
+    Comparisons take any.
+    """
+    dtype = node.avals[0].dtype
+    if dtype.kind not in "iu" or len(node.inputs) == 1:
+        return
+    low, high = extremes(dtype)
+    if dtype.itemsize == 8 and low < 0:
+        return
+    for edge in node.inputs:
+        is_number = edge.aval.weak and edge.aval.dtype.kind == "i"
+        if is_number and not (isinstance(edge, Literal) and low <= edge.value <= high):
+            raise NotNativeError("whether the number fits the dtype is checked by NumPy")
 
 
 def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
