@@ -29,6 +29,8 @@ from anabranch.core.op import elementwise as elementwise
 from anabranch.core.op import public_functions as _public_functions
 from anabranch.core.sample import at as at
 from anabranch.core.sample import sample as sample
+from anabranch.core.spare import set_spare_limit as set_spare_limit
+from anabranch.core.spare import trim as trim
 from anabranch.core.text import listing as listing
 from anabranch.errors import AnabranchError as AnabranchError
 from anabranch.errors import ArgumentError as ArgumentError

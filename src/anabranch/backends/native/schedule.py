@@ -83,6 +83,7 @@ class Schedule:
         places: for each key that is read from memory, where.
         moved: for each node that a loop copies, where its elements come from.
         parts: the values that are computed where another one, put together from them, lies.
+        wholes: those others.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -92,7 +93,7 @@ class Schedule:
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
         self.parts: dict[Key, Place] = {}
-        self._wholes: set[Key] = set()  # what has parts
+        self.wholes: set[Key] = set()
         # By the value that they lead to: which entry of `places` or `moved` is a view of it.
         self._shown: dict[Key, list[tuple[dict[Any, Place], Any]]] = {}
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
@@ -198,7 +199,7 @@ class Schedule:
         if (
             node.kind != "op"
             or base in self.parts
-            or base in self._wholes
+            or base in self.wholes
             or not (place.view.is_whole and aval.size == edge.aval.size)
             or aval.dtype != self.stored[whole].dtype
         ):
@@ -210,7 +211,7 @@ class Schedule:
         has_way = home is not None and base not in self._shown and has_rows(view)
         if is_run(view) or (has_way and home and view.reshape(home.space) is not None):
             self.parts[base] = self.places[base] = Place(whole, view)
-            self._wholes.add(whole)
+            self.wholes.add(whole)
             for places, key in self._shown.pop(base, ()):
                 self._show(places, key, Place(whole, moved(places[key].view, view)))
 
