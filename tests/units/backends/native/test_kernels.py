@@ -278,3 +278,22 @@ def test_steps_run_in_the_order_in_which_they_are_written() -> None:
     made = program(f, np.ones(4096))
     arrays = made.workspace - made._scratch
     assert arrays <= 5 * 4096 * 8  # four that one loop makes, and one between two sorts
+
+
+def test_a_donated_array_stays_as_it_was_where_an_index_lies_outside() -> None:
+    f = ab.compile(lambda x, z, i: ab.take(z, i), donate="x")
+    x, z = np.full(3, 7.0), np.arange(5.0)
+    f(x.copy(), z, np.array([1, 2, 3]))
+    with pytest.raises(ab.OutOfRangeError):
+        f(x, z, np.array([1, 2, 9]))
+    np.testing.assert_array_equal(x, 7.0)
+
+
+def test_a_donated_array_is_not_overwritten_by_a_part_while_it_is_read() -> None:
+    def f(x):
+        half = ab.sum(x.reshape(2, 6), axis=0)
+        return ab.concatenate([half * 2.0, half + x[6:] + x[:6]])
+
+    x = X.reshape(-1)[:12].copy()
+    wanted = ab.compile(f, backend="reference")(x)
+    np.testing.assert_array_equal(ab.compile(f, donate="x")(x), wanted)
