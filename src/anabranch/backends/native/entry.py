@@ -52,8 +52,10 @@ class Text(Writer):
         constants: int,
         outputs: Sequence[Aval],
         workspace: int,
+        is_long: bool,
     ) -> None:
         super().__init__(set())
+        self._is_long = is_long
         self._call = call
         self._parameters = parameters
         self._constants = constants
@@ -223,7 +225,11 @@ class Text(Writer):
         if workspace:
             space = self._taken(workspace)
         program, island = self._slot("program"), self._slot("island")
+        if self._is_long:  # other threads of Python may run meanwhile; calls back ask for it
+            state = self._new(f"call ptr {self._slot('PyEval_SaveThread')}()")
         status = self._new(f"call i32 {program}(ptr {given}, ptr {space}, ptr {island})")
+        if self._is_long:
+            self._line(f"call void {self._slot('PyEval_RestoreThread')}(ptr {state})")
         if workspace:
             self._put_back(space)
         worked = self._is("i32", status, 0)

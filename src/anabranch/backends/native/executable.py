@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import entry, target
+from anabranch.backends.native import entry, pool, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import Island
 from anabranch.backends.native.view import View
@@ -21,6 +21,8 @@ from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
+
+LONG = 30_000.0  # ns from which on a program lets Python's other threads run
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _Island = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)
@@ -38,7 +40,8 @@ class NativeExecutable:
         self._failures: dict[int, BaseException] = {}  # by thread
         myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
         self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
-        self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
+        imports = {"pool": pool.address()} if program.shares else {}
+        self._loaded = target.Loaded(target.object_code(program.ir), ["entry"], imports)
         self._entry = _Entry(self._loaded.addresses["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
@@ -54,7 +57,10 @@ class NativeExecutable:
         ):
             return None
         results = [edge.aval for edge in outputs]
-        text = entry.Text(call, avals, len(self._constants), results, self.program.workspace)
+        is_long = self.program.time > LONG
+        text = entry.Text(
+            call, avals, len(self._constants), results, self.program.workspace, is_long
+        )
         loaded = target.Loaded(target.object_code(text.ir), ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
         held = {**text.objects, "slow": call.slow, "fail": self._raise_failure}

@@ -8,19 +8,21 @@ from typing import Any
 
 from anabranch.backends.native.loops import LoopCode
 from anabranch.backends.native.products import ProductCode
-from anabranch.backends.native.schedule import Island, Key, Loop, Place, Product, Schedule, reads
+from anabranch.backends.native.schedule import (
+    Island,
+    Key,
+    Loop,
+    Place,
+    Product,
+    Schedule,
+    reads,
+    size_of,
+)
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 from anabranch.core.op import Op
 from anabranch.ops.elementwise import identity
-
-ALIGNMENT = 64
-
-
-def size_of(aval: Aval) -> int:
-    """The bytes of a value, rounded up so that the next one is aligned."""
-    return -(-aval.size * aval.dtype.itemsize // ALIGNMENT) * ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Program:
         constants: the nodes whose arrays are handed over.
         outputs: for each graph output the key that fills it; None for a number.
         workspace: bytes of the workspace.
+        time: about how long its loops and products take on one thread, in ns.
+        shares: whether some of its steps are cut into chunks, which `run` in `pool` hands out.
     """
 
     def __init__(self, graph: Graph, vector_bytes: int) -> None:
@@ -65,6 +69,9 @@ class Program:
         self._lines: list[str] = []
         self._texts: list[str] = []
         self._scratch = 0  # behind the planned values, for one step at a time
+        self._frame = 0  # pointers that the frame of a step has at most
+        self.time = 0.0
+        self.shares = False
         self.ir = self._module()
         self.workspace += self._scratch
 
@@ -157,6 +164,7 @@ class Program:
         entry = [
             "define i32 @entry(ptr %given, ptr %workspace, ptr %island) {",
             "entry:",
+            *([f"  %frame = alloca ptr, i64 {self._frame}"] if self._frame else []),
             *body,
             "  ret i32 0",
             "failed:",
@@ -183,17 +191,52 @@ class Program:
         code = LoopCode(name, loop, self.schedule, self._vector_bytes, self._declared)
         self.loops.append(code)
         self._texts.append(code.text)
-        return self._called(name, [self._pointer(key) for key in code.pointers])
+        self.time += code.time
+        pointers = [self._pointer(key) for key in code.pointers]
+        if code.cut is None:
+            return self._called(name, pointers)
+        lines = []
+        if code.scratch:
+            pointers.append(self._scratch_of(name, code.scratch))
+            lines.append(f"  call void @join_{name}(ptr %frame)")
+        return [*self._shared(name, pointers, code.cut.chunks), *lines]
+
+    def _shared(
+        self, name: str, pointers: Sequence[tuple[str, list[str]]], chunks: int
+    ) -> list[str]:
+        """A step whose chunks threads share."""
+        self._frame = max(self._frame, len(pointers))
+        self.shares = True
+        self._declared.add("declare void @pool(ptr, ptr, i64)")
+        return [
+            *self._framed(pointers),
+            f"  call void @pool(ptr @{name}, ptr %frame, i64 {chunks})",
+        ]
+
+    def _framed(self, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
+        """The pointers in a row."""
+        lines = []
+        for i, (pointer, made) in enumerate(pointers):
+            lines += [
+                *made,
+                f"  {pointer}.t = getelementptr ptr, ptr %frame, i64 {i}",
+                f"  store ptr {pointer}, ptr {pointer}.t",
+            ]
+        return lines
+
+    def _scratch_of(self, name: str, size: int) -> tuple[str, list[str]]:
+        """A name for the address of scratch memory, and the line that makes it."""
+        self._scratch = max(self._scratch, size)
+        place = f"%scratch_{name}"
+        return place, [f"  {place} = getelementptr i8, ptr %workspace, i64 {self.workspace}"]
 
     def _product(self, product: Product) -> list[str]:
         name = f"product{product.node.id}"
         args = (name, product, self.schedule, self._vector_bytes, self._declared)
         code = ProductCode(*args)
         self._texts.append(code.text)
-        self._scratch = max(self._scratch, code.scratch)
-        scratch = f"%scratch{product.node.id}"
-        made = [f"  {scratch} = getelementptr i8, ptr %workspace, i64 {self.workspace}"]
-        return self._called(name, [*map(self._pointer, code.pointers), (scratch, made)])
+        scratch = self._scratch_of(name, code.scratch)
+        return self._called(name, [*map(self._pointer, code.pointers), scratch])
 
     def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
         lines = [line for _, made in pointers for line in made]
@@ -210,17 +253,10 @@ class Program:
             if not isinstance(edge, Literal)
         ]
         keys += [(node.id, index) for index in range(len(node.avals))]
-        lines = [f"  %f{number} = alloca ptr, i64 {len(keys)}"]
-        for i, key in enumerate(keys):
-            pointer, made = self._pointer(key)
-            lines += [
-                *made,
-                f"  {pointer}.t = getelementptr ptr, ptr %f{number}, i64 {i}",
-                f"  store ptr {pointer}, ptr {pointer}.t",
-            ]
+        self._frame = max(self._frame, len(keys))
         return [
-            *lines,
-            f"  %r{number} = call i32 %island(i64 {number}, ptr %f{number})",
+            *self._framed([self._pointer(key) for key in keys]),
+            f"  %r{number} = call i32 %island(i64 {number}, ptr %frame)",
             f"  %c{number} = icmp eq i32 %r{number}, 0",
             f"  br i1 %c{number}, label %after{number}, label %failed",
             f"after{number}:",

@@ -22,6 +22,7 @@ from anabranch.core.node import Literal, Node
 
 Key = tuple[int, int]  # node id and output
 PRODUCT = "product"  # what the records of such ops say
+ALIGNMENT = 64
 LONGEST = 256  # nodes in one loop body: beyond, registers spill and compile time grows
 
 
@@ -170,6 +171,17 @@ class Schedule:
 def is_reduction(node: Node) -> bool:
     """Whether the node joins many elements to one."""
     return isinstance(node.op.lower, str) and node.op.lower != PRODUCT
+
+
+def is_heavy(node: Node) -> bool:
+    """Whether one element takes many instructions, as those of most functions do."""
+    rule = node.op.scalar
+    return not is_reduction(node) and not (isinstance(rule, str) and hasattr(Emitter, rule))
+
+
+def size_of(aval: Aval) -> int:
+    """The bytes of a value, rounded up so that the next one is aligned."""
+    return -(-aval.size * aval.dtype.itemsize // ALIGNMENT) * ALIGNMENT
 
 
 def space_of(node: Node) -> Shape:
