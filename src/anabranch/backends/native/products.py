@@ -6,45 +6,25 @@ tile, so that the innermost loop reads straight on, and is short enough to stay 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from anabranch.backends.native.emit import register_type
-from anabranch.backends.native.schedule import Key, Place, Product, Schedule
-from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Tile, TileCode
-from anabranch.backends.native.view import View, row_major
+from anabranch.backends.native.blocks import BlockedCode
+from anabranch.backends.native.operands import DEPTH, SPEED, Operand, Shapes, matrix
+from anabranch.backends.native.schedule import Key, Product, Schedule
+from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, Tile, TileCode
+from anabranch.backends.native.view import row_major
 from anabranch.backends.native.writer import Writer
+from anabranch.core.dtype import is_half
 
-DEPTH = {8: 256, 4: 384}  # by element size: how much of the summed axis a block takes
-PACKED_FROM = 32 * 1024  # bytes of B
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A matrix, or a stack of them: where it lies and its steps."""
-
-    key: Key
-    view: View
-
-    @property
-    def batch(self) -> tuple[int, ...]:
-        return self.view.shape[:-2]
-
-
-def matrix(place: Place, is_vector_row: bool, is_vector: bool) -> Operand:
-    """A vector is a matrix of one row (on the left) or of one column (on the right)."""
-    view = place.view
-    if not is_vector:
-        return Operand(place.base, view)
-    (length,), (step,) = view.shape, view.strides
-    if is_vector_row:
-        return Operand(place.base, View((1, length), (0, step), view.offset))
-    return Operand(place.base, View((length, 1), (step, 0), view.offset))
+BLOCKED_FROM = 16_000.0  # ns on one thread
 
 
 class ProductCode(Writer):
     """The IR function of one product.
 
     Attributes:
+        time: about how long it takes on one thread, in ns.
+        shares: whether threads share it.
         pointers: the values whose memory it takes.
         scratch: bytes of workspace that it takes besides, by its last pointer.
         text: the function.
@@ -63,21 +43,34 @@ class ProductCode(Writer):
         left, right = (schedule.places[e.node.id, e.index] for e in node.inputs)
         self._a = matrix(left, True, len(left.view.shape) == 1)
         self._b = matrix(right, False, len(right.view.shape) == 1)
-        self._element = register_type(node.avals[0].dtype)
-        self._size = node.avals[0].dtype.itemsize
         self._dtype = node.avals[0].dtype
+        self._shapes = Shapes(self._dtype, vector_bytes)
+        self._size = self._shapes.bytes
         self.m, self.k = self._a.view.shape[-2:]
         self.n = self._b.view.shape[-1]
-        batch = node.avals[0].shape[: max(len(self._a.batch), len(self._b.batch))]
-        self._batch = batch
-        self._lanes = vector_bytes // self._size
-        self._registers = 16 if vector_bytes == 32 else 32
+        self._batch = node.avals[0].shape[: max(len(self._a.batch), len(self._b.batch))]
         self.pointers: list[Key] = [self._a.key, self._b.key, (node.id, 0)]
         self.scratch = 0
+        self.time = 2.0 * node.avals[0].size * self.k / SPEED[self._size]
+        self.shares = self._is_blocked()
+        self._blocked = None
+        if self.shares:
+            args = (f"{name}_of", self._a, self._b, self._shapes, declared)
+            self._blocked = BlockedCode(*args)
+            self.scratch = self._blocked.scratch
         if node.avals[0].size:
             self._stack(0, self._start("%a", self._a), self._start("%b", self._b), "%c")
         arguments = "ptr %a, ptr %b, ptr %c, ptr %scratch"
         self.text = self._text(f"define internal void @{name}({arguments})")
+        if self._blocked:
+            self.text += "\n" + self._blocked.text
+
+    def _is_blocked(self) -> bool:
+        """Whether one matrix is large, or must be changed as it is packed."""
+        if 0 in (self.m, self.k, self.n):
+            return False
+        time = 2.0 * self.m * self.n * self.k / SPEED[self._size]
+        return is_half(self._dtype) or (time >= BLOCKED_FROM and min(self.m, self.n) > 1)
 
     def _start(self, base: str, operand: Operand) -> str:
         return self._moved_on(base, self._dtype, str(operand.view.offset))
@@ -85,7 +78,11 @@ class ProductCode(Writer):
     def _stack(self, axis: int, a: str, b: str, c: str) -> None:
         """One product for each element of the batch."""
         if axis == len(self._batch):
-            self._matrix(a, b, c)
+            if self._blocked is None:
+                self._matrix(a, b, c)
+            else:
+                name = self._blocked.name
+                self._line(f"call void @{name}(ptr {a}, ptr {b}, ptr {c}, ptr %scratch)")
             return
         shape = (*self._batch, self.m, self.n)
         steps = [
@@ -103,19 +100,9 @@ class ProductCode(Writer):
             )
 
     def _matrix(self, a: str, b: str, c: str) -> None:
-        lanes = self._lanes
-        while lanes >= 2 * self.n and lanes > 1:
-            lanes //= 2
-        across = -(-self.n // lanes)
-        vectors = min(across, 2) if across not in (3, 6) else 3
-        most = min((self._registers - vectors - 1) // vectors, 14)
-        turns = -(-self.m // most)
-        rows = -(-self.m // turns)
-        tile = Tile(rows, vectors, lanes, self._element, vectors * lanes)
+        tile = self._shapes.tile(self.m, self.n)
         step = self._b.view.strides[-1]
-        is_packed = (step != 1 and self.n > 1) or (
-            self.k * self.n * self._size > PACKED_FROM and self.m > 2 * most
-        )
+        is_packed = step != 1 and self.n > 1
         depth = DEPTH[self._size]
         blocks = -(-self.k // depth) or 1
         depth = -(-self.k // blocks)
@@ -137,15 +124,14 @@ class ProductCode(Writer):
         rows_step, k_step = self._a.view.strides[-2:]
         a = self._moved_on(a, self._dtype, self._times(first, k_step))
         b = self._moved_on(b, self._dtype, self._times(first, self._b.view.strides[-2]))
-        panels, rest = divmod(self.n, tile.width)
+        panels, rest = divmod(self.n, tile.columns)
         if panels:
             with self._counted(panels) as panel:
-                column = self._times(panel, tile.width)
+                column = self._times(panel, tile.columns)
                 self._panel(tile, a, b, c, column, k, is_packed, adds, rows_step, k_step)
         if rest:
-            vectors = -(-rest // tile.lanes)
-            last = Tile(tile.rows, vectors, tile.lanes, tile.element, rest)
-            column = str(panels * tile.width)
+            last = self._shapes.last(tile, rest)
+            column = str(panels * tile.columns)
             self._panel(last, a, b, c, column, k, is_packed, adds, rows_step, k_step)
 
     def _panel(
@@ -165,13 +151,13 @@ class ProductCode(Writer):
         b = self._moved_on(b, self._dtype, self._times(column, column_step))
         c = self._moved_on(c, self._dtype, column)
         if is_packed:
-            b, b_step = self._packed(tile, b, k), tile.width
+            tile = replace(tile, b_step=tile.vectors * tile.lanes)
+            b, b_step = self._packed(tile, b, k), 0
         whole, rest = divmod(self.m, tile.rows)
         given = f"i64 {rows_step}, i64 {k_step}, ptr {b}, i64 {b_step}"
 
         def call(rows: int, row: str) -> None:
-            one = Tile(rows, tile.vectors, tile.lanes, tile.element, tile.columns)
-            name = TileCode(one, self.declared).name
+            name = TileCode(replace(tile, rows=rows), self.declared).name
             left = self._moved_on(a, self._dtype, self._times(row, rows_step))
             out = self._moved_on(c, self._dtype, self._times(row, self.n))
             result = f"ptr {out}, i64 {self.n}, i1 {adds}"
@@ -186,13 +172,13 @@ class ProductCode(Writer):
     def _packed(self, tile: Tile, b: str, k: str) -> str:
         """A panel of B, copied to the workspace."""
         b_step, column_step = self._b.view.strides[-2:]
-        depth = min(self.k, DEPTH[self._size]) + tile.lanes
-        self.scratch = max(self.scratch, depth * tile.width * self._size)
+        panel = Panel(tile.vectors * tile.lanes, tile.columns, tile.lanes, self._dtype)
+        self.scratch = max(self.scratch, panel.room(min(self.k, DEPTH[self._size])))
         if column_step == 1 or self.n == 1:
-            name, steps = PackRows(tile, self.declared).name, f"i64 {b_step}"
+            name, steps = PackRows(panel, self.declared).name, f"i64 {b_step}"
         elif b_step == 1:
-            name, steps = PackColumns(tile, self.declared).name, f"i64 {column_step}"
+            name, steps = PackColumns(panel, self.declared).name, f"i64 {column_step}"
         else:
-            name, steps = PackAny(tile, self.declared).name, f"i64 {b_step}, i64 {column_step}"
+            name, steps = PackAny(panel, self.declared).name, f"i64 {b_step}, i64 {column_step}"
         self._line(f"call void @{name}(i64 {k}, ptr {b}, {steps}, ptr %scratch)")
         return "%scratch"

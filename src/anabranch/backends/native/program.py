@@ -235,6 +235,8 @@ class Program:
         args = (name, product, self.schedule, self._vector_bytes, self._declared)
         code = ProductCode(*args)
         self._texts.append(code.text)
+        self.time += code.time
+        self.shares |= code.shares
         scratch = self._scratch_of(name, code.scratch)
         return self._called(name, [*map(self._pointer, code.pointers), scratch])
 

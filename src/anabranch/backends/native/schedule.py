@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from anabranch.backends.native.emit import F32, F64, Emitter, NotNativeError, Val, memory_type
+from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
+from anabranch.core.dtype import is_floating
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 
@@ -219,7 +220,7 @@ def _try_reduction(node: Node) -> None:
 
 def _try_product(node: Node) -> None:
     dtypes = {aval.dtype for aval in (*node.avals, *(edge.aval for edge in node.inputs))}
-    if len(dtypes) > 1 or not dtypes <= {F32, F64}:
+    if len(dtypes) > 1 or not all(map(is_floating, dtypes)):
         raise NotNativeError("products of such dtypes are left to NumPy")
 
 
