@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.identity import value_key
 from anabranch.core.node import Edge
 from anabranch.core.replay import replay
+from anabranch.core.source import warn
 from anabranch.core.values import plain, settled
 from anabranch.errors import ArgumentError
 from anabranch.frontends.containers import flatten
@@ -37,7 +37,7 @@ class CompiledFunction:
     def __init__(
         self,
         function: Callable[..., Any],
-        backend: str,
+        backend: str | None,
         passes: Passes,
         without: Sequence[str],
         static: Iterable[str | int],
@@ -115,7 +115,7 @@ class CompiledFunction:
             self.function, avals, structure, name=self.name, backend=self.backend, log=log
         )
         program = Program(trace.graph, self.backend, self.passes, self.without)
-        log(f"5 compiled by {self.backend}")
+        log(f"5 compiled by {find_backend(self.backend).name}")
         self._cache[key] = trace, program
         self._offer_quick_entry(trace, program, leaves, structure)
         self._last_key = key
@@ -159,11 +159,7 @@ class CompiledFunction:
         self._reasons.append(reason)
         if len(self._reasons) > _MANY_COMPILES and not self._warned:
             self._warned = True
-            warnings.warn(
-                f"{self.name} was compiled {len(self._reasons)} times, last because {reason}",
-                RuntimeWarning,
-                stacklevel=5,
-            )
+            warn(f"{self.name} was compiled {len(self._reasons)} times, last because {reason}")
 
     def _print(self, line: str) -> None:
         print(f"{self.name}: {line}")
@@ -275,7 +271,7 @@ def _positional_names(function: Callable[..., Any]) -> list[str]:
 def compile(
     f: Callable[..., Any] | None = None,
     *,
-    backend: str = "reference",
+    backend: str | None = None,
     passes: Passes = None,
     without: Sequence[str] = (),
     static: str | int | Iterable[str | int] = (),
@@ -291,8 +287,8 @@ def compile(
 
     Args:
         f: the function; without it, a decorator is returned.
-        backend: `"reference"` (NumPy, node after node) or `"native"` (machine code, see
-            `docs/native.md`).
+        backend: `"native"` (machine code, see `docs/native.md`) or `"reference"` (NumPy, node after
+            node); else what `ab.config(backend=...)` says at the call, native if nothing.
         passes: names of passes or pass functions in order; `()` runs the graph as built.
         without: names of passes to leave out.
         static: names or positions of arguments that are part of the program.

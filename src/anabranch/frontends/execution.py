@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from anabranch.backends.base import Backend, Executable
 from anabranch.backends.native import NativeBackend
 from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
+from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
 from anabranch.errors import ArgumentError
@@ -24,23 +26,33 @@ BACKENDS: dict[str, Backend] = {
 Passes = Sequence[str | Pass] | None
 
 
-def find_backend(name: str) -> Backend:
-    """The backend of this name.
+def find_backend(name: str | None) -> Backend:
+    """The backend of this name; for None the one that `ab.config(backend=...)` says.
 
     Raises:
         ArgumentError: `[unknown-backend]`.
     """
+    name = options().backend if name is None else name
     if name not in BACKENDS:
         known = ", ".join(BACKENDS)
         raise ArgumentError("unknown-backend", f"no backend is named {name!r}; known: {known}")
     return BACKENDS[name]
 
 
+@contextmanager
+def _known_backend(changed: Options) -> Iterator[None]:
+    find_backend(changed.backend)
+    yield
+
+
+when_changed("backend", _known_backend)
+
+
 class Program:
     """A graph made executable: as built, as optimised, what the passes did, how to run it."""
 
     def __init__(
-        self, graph: Graph, backend: str, passes: Passes, without: Sequence[str] = ()
+        self, graph: Graph, backend: str | None, passes: Passes, without: Sequence[str] = ()
     ) -> None:
         self.graph = graph
         self.optimised, self.reports = run_passes(graph, passes, without=without)

@@ -36,7 +36,7 @@ class Graph(core.Graph):
     """
 
     @boundary
-    def __init__(self, name: str = "graph", backend: str = "reference") -> None:
+    def __init__(self, name: str = "graph", backend: str | None = None) -> None:
         find_backend(backend)
         super().__init__(name, backend)
         self._part: tuple[Any, core.Graph] | None = None  # what `__call__` made for these outputs

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import warnings
 from typing import Any
 
 from anabranch.backends.base import Capabilities, Executable
 from anabranch.backends.reference import ReferenceBackend
 from anabranch.core.graph import Graph
+from anabranch.core.source import warn
 
 
 class NativeBackend:
@@ -37,10 +37,8 @@ def _executable_type() -> Any:
     try:
         return importlib.import_module("anabranch.backends.native.executable").NativeExecutable
     except ImportError as error:
-        warnings.warn(
+        warn(
             f"the native backend needs llvmlite, which cannot be imported ({error}); graphs run on"
-            ' the reference backend (pip install "anabranch[native]")',
-            RuntimeWarning,
-            stacklevel=2,
+            " the reference backend (pip install llvmlite)"
         )
         return None

@@ -13,13 +13,13 @@ import numpy as np
 
 from anabranch.backends.base import Call
 from anabranch.backends.native import entry, pool, target
+from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program
-from anabranch.backends.native.schedule import Island
 from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal
+from anabranch.core.node import Literal, Node
 from anabranch.core.values import settled
 
 LONG = 30_000.0  # ns from which on a program lets Python's other threads run
@@ -34,9 +34,9 @@ class NativeExecutable:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         machine = target.host()
-        self.program = program = Program(graph, machine.vector_bytes)
+        self.program = program = Program(expanded(graph), machine.vector_bytes)
         self._constants = [node.attrs["value"] for node in program.constants]
-        self._islands = [_IslandCall(graph, island, program) for island in program.islands]
+        self._islands = [_IslandCall(graph, node, program) for node in program.called]
         self._failures: dict[int, BaseException] = {}  # by thread
         myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
         self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
@@ -150,8 +150,8 @@ def _alive(reference: weakref.ref[NativeExecutable]) -> NativeExecutable:
 class _IslandCall:
     """A node computed by its reference on memory of the program."""
 
-    def __init__(self, graph: Graph, island: Island, program: Program) -> None:
-        self._node = node = island.node
+    def __init__(self, graph: Graph, node: Node, program: Program) -> None:
+        self._node = node
         self._name = graph.name
         self._ref = reference(node)
         places = program.schedule.places

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from anabranch.backends.native.emit import NotNativeError
+from anabranch.backends.native.kernels import kernel_code
+from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.loops import LoopCode
 from anabranch.backends.native.products import ProductCode
 from anabranch.backends.native.schedule import (
@@ -15,12 +18,15 @@ from anabranch.backends.native.schedule import (
     Place,
     Product,
     Schedule,
+    Step,
+    Structured,
     reads,
     size_of,
 )
+from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal
+from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
 from anabranch.ops.elementwise import identity
 
@@ -43,7 +49,8 @@ class Program:
 
     Attributes:
         ir: the module.
-        islands: the nodes that run in the reference, by the number they are called with.
+        islands: the nodes that run in the reference.
+        called: those and the nodes that may be left to it, by the number they are called with.
         constants: the nodes whose arrays are handed over.
         outputs: for each graph output the key that fills it; None for a number.
         workspace: bytes of the workspace.
@@ -55,6 +62,7 @@ class Program:
         self.graph = graph
         self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
+        self.called: list[Node] = []
         self.constants = [n for n in graph.order(graph.outputs) if n.kind == "constant"]
         self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
         for node in (*graph.parameters, *self.constants):
@@ -94,12 +102,13 @@ class Program:
         copy = Copy(-1 - number, (aval,))
         self.schedule.moved[copy.id] = place
         self.schedule.stored[copy.id, 0] = aval
+        self.schedule.places[copy.id, 0] = Place((copy.id, 0), View.whole(aval.shape))
         self._given[copy.id, 0] = self.first_output + number
         loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
         self.schedule.home[copy.id] = loop
         self.steps.append(loop)
 
-    def _uses(self, step: Loop | Island | Product) -> Iterator[Key]:
+    def _uses(self, step: Step) -> Iterator[Key]:
         """The keys whose memory a step touches."""
         schedule = self.schedule
         nodes = step.nodes if isinstance(step, Loop) else [step.node]
@@ -114,7 +123,7 @@ class Program:
                 yield schedule.moved[node.id].base
             for index in range(len(node.avals)):
                 if (node.id, index) in schedule.stored:
-                    yield node.id, index
+                    yield schedule.places[node.id, index].base
 
     def _planned(self) -> tuple[dict[Key, int], int]:
         """Offsets in the workspace: first fit, each value from its making to its last reader."""
@@ -159,6 +168,8 @@ class Program:
                 body += self._loop(step)
             elif isinstance(step, Product):
                 body += self._product(step)
+            elif isinstance(step, Structured):
+                body += self._structured(step)
             else:
                 body += self._island(step)
         entry = [
@@ -177,6 +188,11 @@ class Program:
         """A name for the address of a value's memory, and the lines that make it."""
         name = f"%a{len(self._lines)}"
         self._lines.append(name)
+        part = self.schedule.parts.get(key)
+        if part is not None:
+            base, lines = self._pointer(part.base)
+            offset = part.view.offset * self.schedule.stored[key].dtype.itemsize
+            return name, [*lines, f"  {name} = getelementptr i8, ptr {base}, i64 {offset}"]
         if key in self._given:
             return name, [
                 f"  {name}.s = getelementptr ptr, ptr %given, i64 {self._given[key]}",
@@ -237,8 +253,32 @@ class Program:
         self._texts.append(code.text)
         self.time += code.time
         self.shares |= code.shares
-        scratch = self._scratch_of(name, code.scratch)
-        return self._called(name, [*map(self._pointer, code.pointers), scratch])
+        return self._called(name, self._given_to(code))
+
+    def _structured(self, step: Structured) -> list[str]:
+        """A kernel, and a call back for what it leaves to the reference."""
+        node, number = step.node, len(self.called)
+        args = (self.schedule, self._vector_bytes, self._declared)
+        try:
+            code = kernel_code(f"kernel{node.id}", node, *args)
+        except NotNativeError as reason:
+            return self._island(Island(node, step.stage, str(reason)))
+        self._texts.append(code.text)
+        given = self._given_to(code)
+        arguments = "".join(f"ptr {pointer}, " for pointer, _ in given)
+        return [
+            *(line for _, made in given for line in made),
+            f"  %s{number} = call i32 @{code.name}({arguments}i64 0, i64 {code.rows})",
+            f"  %d{number} = icmp eq i32 %s{number}, 0",
+            f"  br i1 %d{number}, label %after{number}, label %left{number}",
+            f"left{number}:",
+            *self._called_back(node),
+        ]
+
+    def _given_to(self, code: ProductCode | KernelCode) -> list[tuple[str, list[str]]]:
+        """The addresses of what a step touches, the last one that of its scratch memory."""
+        scratch = self._scratch_of(code.name, code.scratch)
+        return [*map(self._pointer, code.pointers), scratch]
 
     def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
         lines = [line for _, made in pointers for line in made]
@@ -246,9 +286,13 @@ class Program:
         return [*lines, f"  call void @{name}({arguments})"]
 
     def _island(self, island: Island) -> list[str]:
-        """The addresses of inputs and outputs, in a row, for the call back."""
-        node, number = island.node, len(self.islands)
         self.islands.append(island)
+        return self._called_back(island.node)
+
+    def _called_back(self, node: Node) -> list[str]:
+        """The addresses of inputs and outputs, in a row, for the call of the reference."""
+        number = len(self.called)
+        self.called.append(node)
         keys = [
             self.schedule.places[edge.node.id, edge.index].base
             for edge in node.inputs

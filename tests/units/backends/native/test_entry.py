@@ -12,8 +12,6 @@ import pytest
 
 import anabranch as ab
 
-pytest.importorskip("llvmlite")
-
 X = np.arange(-6.0, 6.0).reshape(3, 4) / 4  # sums of these are exact in any order
 
 

@@ -10,9 +10,6 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import Island
 
@@ -48,11 +45,11 @@ def test_moving_elements_costs_nothing() -> None:
 
 
 def test_what_has_no_code_is_called_back_with_a_reason() -> None:
-    made = program(lambda x, i: ab.sum(ab.take(x, i)), X, np.array([0, 1]))
+    made = program(lambda x: ab.sum(ab.linalg.inv(x)), np.eye(3))
     assert kinds(made) == ["Island", "Loop"]
     island = made.steps[0]
     assert isinstance(island, Island)
-    assert island.reason == "gather has no machine code yet"
+    assert island.reason == "linalg.inv has no machine code yet"
 
 
 def test_dead_values_make_room() -> None:
@@ -205,7 +202,7 @@ with warnings.catch_warnings(record=True) as seen:
     for n in range(3):
         assert float(ab.compile(lambda x: x * 2.0 + n, backend="native")(3.0)) == 6.0 + n
 (one,) = seen
-assert "anabranch[native]" in str(one.message), one
+assert "pip install llvmlite" in str(one.message), one
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -75,7 +75,7 @@ def test_every_cut_gives_the_numbers_of_the_reference(
     b = rng.normal(size=shape[-1:]).astype(dtype)
     f = ab.compile(everything, backend="native")
     found = f(x, b)
-    for mine, its in zip(found, ab.compile(everything)(x, b), strict=True):
+    for mine, its in zip(found, ab.compile(everything, backend="reference")(x, b), strict=True):
         assert (mine.dtype, mine.shape) == (its.dtype, its.shape)
         bound = 8 * np.finfo(dtype).eps * max(np.abs(x).sum(), 1.0)
         np.testing.assert_allclose(mine, its, rtol=0, atol=bound)
@@ -287,7 +287,7 @@ def test_python_goes_on_while_a_long_program_runs_and_not_for_a_short_one() -> N
 
 
 def test_calls_back_of_a_long_program_hold_the_lock_again() -> None:
-    f = ab.compile(lambda x: ab.sort(ab.tanh(x) + ab.exp(x), axis=0) * 2.0, backend="native")
+    f = ab.compile(lambda x: ab.linalg.inv(ab.tanh(x) + 9.0 * ab.eye(200)) * 2.0, backend="native")
     for _ in range(5):
         np.testing.assert_array_equal(f(X), f(X))
     assert f.program(X).executable.program.islands
