@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from anabranch.backends.native.operands import SPEED, Operand, Shapes
 from anabranch.backends.native.partition import CHUNK, MOST
 from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, TileCode
+from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
 
@@ -72,6 +73,8 @@ class BlockedCode(Writer):
         scratch: bytes of workspace that it takes.
         text: the functions.
     """
+
+    shares = True
 
     def __init__(
         self, name: str, a: Operand, b: Operand, shapes: Shapes, declared: set[str]
@@ -147,7 +150,7 @@ class BlockedCode(Writer):
     def _divide(self, m: int) -> None:
         """How many tiles and panels a chunk has."""
         tiles, panels = (min(side.panels, side.far) for side in (self._a, self._b))
-        time = 2 * min(m, FAR) * min(self._n, FAR) * self._depth / SPEED[self._shapes.bytes]
+        time = self._time(min(m, FAR), min(self._n, FAR))
         wanted = max(min(int(time / (2 * CHUNK)), MOST), 1)
         near = max(NEAR // (self._tile.rows * self._depth * self._shapes.bytes), 1)
         down = -(-tiles // near)
@@ -155,6 +158,11 @@ class BlockedCode(Writer):
             down = min(-(-wanted // panels), tiles)
         self._tiles_each = -(-tiles // down)
         self._panels_each = -(-panels // min(-(-wanted // down), panels))
+
+    def _time(self, m: int, n: int) -> float:
+        """About how long one block takes, in ns."""
+        size, depth = self._shapes.bytes, self._depth
+        return max(2 * m * n * depth / SPEED[size], (m * depth + depth * n) * size * FROM_AFAR)
 
     # Writing
 
@@ -232,7 +240,7 @@ class BlockedCode(Writer):
             panel = side.last if is_last and side.last else side.whole
             if side.step == 1:
                 name, steps = PackRows(panel, self.declared).name, f"i64 {side.depth_step}"
-            elif side.depth_step == 1:
+            elif side.depth_step == 1 and panel.lanes > 1:
                 name, steps = PackColumns(panel, self.declared).name, f"i64 {side.step}"
             else:
                 name = PackAny(panel, self.declared).name

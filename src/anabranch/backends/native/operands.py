@@ -14,6 +14,7 @@ from anabranch.core.dtype import DType
 # AVX-512 has 32, AVX2 and SSE2 have 16; NEON has 32 of 16 bytes, so its tiles are four vectors
 # wide to read as many elements at once.
 _TILES = {64: (14, 2), 32: (6, 2), 16: (6, 4)}
+WIDE = 8  # vectors of a tile of one row
 DEPTH = {8: 512, 4: 512}  # by element size: how much of the summed axis a block takes
 SPEED = {8: 50.0, 4: 100.0}  # by element size: additions and multiplications in a ns, about
 
@@ -78,7 +79,9 @@ class Shapes:
             lanes //= 2
         rows, vectors = _TILES[self.vector_bytes]
         across = -(-n // lanes)
-        if across < vectors:
+        if m == 1:
+            vectors = min(across, WIDE)
+        elif across < vectors:
             vectors = across
         elif vectors == 2 and across in (3, 6):
             vectors = 3  # two would leave half a tile over

@@ -6,17 +6,23 @@ tile, so that the innermost loop reads straight on, and is short enough to stay 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from anabranch.backends.native.blocks import BlockedCode
 from anabranch.backends.native.operands import DEPTH, SPEED, Operand, Shapes, matrix
+from anabranch.backends.native.partition import CHUNK, MOST, SHARED_FROM
 from anabranch.backends.native.schedule import Key, Product, Schedule
 from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, Tile, TileCode
+from anabranch.backends.native.vectors import FROM_AFAR, DotsCode, are_dots
 from anabranch.backends.native.view import row_major
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
 
 BLOCKED_FROM = 16_000.0  # ns on one thread
+MANY = 8  # products in a stack, which are shared as they are
+MANY_BLOCKED_FROM = 1_000_000.0  # ns, for a product in such a stack
+_FRAME = ("a", "b", "c", "scratch")
 
 
 class ProductCode(Writer):
@@ -44,6 +50,8 @@ class ProductCode(Writer):
         left, right = (schedule.places[e.node.id, e.index] for e in node.inputs)
         self._a = matrix(left, True, len(left.view.shape) == 1)
         self._b = matrix(right, False, len(right.view.shape) == 1)
+        if self._b.view.shape[-1] == 1:  # the same result, and the wider operand on the right
+            self._a, self._b = self._b.turned, self._a.turned
         self._dtype = node.avals[0].dtype
         self._shapes = Shapes(self._dtype, vector_bytes)
         self._size = self._shapes.bytes
@@ -52,26 +60,101 @@ class ProductCode(Writer):
         self._batch = node.avals[0].shape[: max(len(self._a.batch), len(self._b.batch))]
         self.pointers: list[Key] = [self._a.key, self._b.key, (node.id, 0)]
         self.scratch = 0
-        self.time = 2.0 * node.avals[0].size * self.k / SPEED[self._size]
-        self.shares = self._is_blocked()
-        self._blocked = None
-        if self.shares:
-            args = (f"{name}_of", self._a, self._b, self._shapes, declared)
-            self._blocked = BlockedCode(*args)
-            self.scratch = self._blocked.scratch
-        if node.avals[0].size:
-            self._stack(0, self._start("%a", self._a), self._start("%b", self._b), "%c")
+        self.time = self._time_of_one() * math.prod(self._batch)
+        self._one = self._large_or_dots(f"{name}_of")  # the function of one matrix, if it has one
+        self.shares = self._one is not None and self._one.shares
         arguments = "ptr %a, ptr %b, ptr %c, ptr %scratch"
-        self.text = self._text(f"define internal void @{name}({arguments})")
-        if self._blocked:
-            self.text += "\n" + self._blocked.text
+        chunks = self._chunks()
+        if chunks > 1:
+            self.shares = True
+            self._share_stack(chunks)
+            begin = self._text(f"define internal void @stack_{name}(ptr %frame, i64 %chunk)")
+            self._lines, self._block = [], "entry"
+            self._call_chunks(chunks)
+            self.scratch *= chunks
+            self.text = "\n".join([begin, self._text(f"define internal void @{name}({arguments})")])
+        else:
+            if node.avals[0].size:
+                self._stack(0, self._start("%a", self._a), self._start("%b", self._b), "%c")
+            self.text = self._text(f"define internal void @{name}({arguments})")
+        if self._one:
+            self.text += "\n" + self._one.text
 
-    def _is_blocked(self) -> bool:
-        """Whether one matrix is large, or must be changed as it is packed."""
+    # Stacks that threads share
+
+    def _chunks(self) -> int:
+        """Into how many chunks the stack is cut: none whose matrices are."""
+        if self.shares or self.time < SHARED_FROM:
+            return 1
+        return max(min(int(self.time / CHUNK), MOST, math.prod(self._batch)), 1)
+
+    def _call_chunks(self, chunks: int) -> None:
+        self.declared.add("declare void @pool(ptr, ptr, i64)")
+        self._line(f"%frame = alloca ptr, i64 {len(_FRAME)}")
+        for i, word in enumerate(_FRAME):
+            place = self._new(f"getelementptr ptr, ptr %frame, i64 {i}")
+            self._line(f"store ptr %{word}, ptr {place}")
+        self._line(f"call void @pool(ptr @stack_{self.name}, ptr %frame, i64 {chunks})")
+
+    def _share_stack(self, chunks: int) -> None:
+        """Some of the products, by number; each chunk has scratch memory of its own."""
+        for i, word in enumerate(_FRAME):
+            place = self._new(f"getelementptr ptr, ptr %frame, i64 {i}")
+            self._line(f"%{word}s = load ptr, ptr {place}")
+        count = math.prod(self._batch)
+        first, last = (
+            self._new(f"udiv i64 {self._times(chunk, count)}, {chunks}")
+            for chunk in ("%chunk", self._new("add i64 %chunk, 1"))
+        )
+        here = len(self._lines)
+        with self._counted_to(self._new(f"sub i64 {last}, {first}")) as one:
+            number = self._new(f"add i64 {first}, {one}")
+            self._matrix_or_call(*self._at_number(number))
+        written = self._lines[here:]
+        del self._lines[here:]
+        own = self._times("%chunk", self.scratch)  # known now that the products are written
+        self._line(f"%scratch = getelementptr i8, ptr %scratchs, i64 {own}")
+        self._lines += written
+
+    def _at_number(self, number: str) -> list[str]:
+        """Where the matrices of this product begin."""
+        bases = [self._start("%as", self._a), self._start("%bs", self._b), "%cs"]
+        for axis in reversed(range(len(self._batch))):
+            length = self._batch[axis]
+            i, number = (self._new(f"{word} i64 {number}, {length}") for word in ("urem", "udiv"))
+            bases = [
+                self._moved_on(base, self._dtype, self._times(i, step))
+                for base, step in zip(bases, self._batch_steps(axis), strict=True)
+            ]
+        return bases
+
+    def _batch_steps(self, axis: int) -> list[int]:
+        """In elements, from one product to the next along an axis of the stack."""
+        steps = [
+            operand.view.broadcast_to((*self._batch, *operand.view.shape[-2:])).strides[axis]
+            for operand in (self._a, self._b)
+        ]
+        return [*steps, row_major((*self._batch, self.m, self.n))[axis]]
+
+    def _large_or_dots(self, name: str) -> BlockedCode | DotsCode | None:
+        """Large products have blocks; so have halves, which are made wider as they are packed."""
+        args = (name, self._a, self._b, self._shapes, self.declared)
         if 0 in (self.m, self.k, self.n):
-            return False
+            return None
+        if are_dots(self._a, self._b) and not is_half(self._dtype):
+            return DotsCode(*args)
+        limit = BLOCKED_FROM if math.prod(self._batch) < MANY else MANY_BLOCKED_FROM
+        if not is_half(self._dtype) and self._time_of_one() < limit:
+            return None
+        blocked = BlockedCode(*args)
+        self.scratch = blocked.scratch
+        return blocked
+
+    def _time_of_one(self) -> float:
+        """About how long one matrix takes, in ns: to multiply, or to read and write."""
+        touched = self.m * self.k + self.k * self.n + self.m * self.n
         time = 2.0 * self.m * self.n * self.k / SPEED[self._size]
-        return is_half(self._dtype) or (time >= BLOCKED_FROM and min(self.m, self.n) > 1)
+        return max(time, touched * self._size * FROM_AFAR)
 
     def _start(self, base: str, operand: Operand) -> str:
         return self._moved_on(base, self._dtype, str(operand.view.offset))
@@ -79,26 +162,22 @@ class ProductCode(Writer):
     def _stack(self, axis: int, a: str, b: str, c: str) -> None:
         """One product for each element of the batch."""
         if axis == len(self._batch):
-            if self._blocked is None:
-                self._matrix(a, b, c)
-            else:
-                name = self._blocked.name
-                self._line(f"call void @{name}(ptr {a}, ptr {b}, ptr {c}, ptr %scratch)")
+            self._matrix_or_call(a, b, c)
             return
-        shape = (*self._batch, self.m, self.n)
-        steps = [
-            operand.view.broadcast_to((*self._batch, *operand.view.shape[-2:])).strides[axis]
-            for operand in (self._a, self._b)
-        ]
-        steps.append(row_major(shape)[axis])
         with self._counted(self._batch[axis]) as i:
             self._stack(
                 axis + 1,
                 *(
                     self._moved_on(base, self._dtype, self._times(i, step))
-                    for base, step in zip((a, b, c), steps, strict=True)
+                    for base, step in zip((a, b, c), self._batch_steps(axis), strict=True)
                 ),
             )
+
+    def _matrix_or_call(self, a: str, b: str, c: str) -> None:
+        if self._one is None:
+            self._matrix(a, b, c)
+        else:
+            self._line(f"call void @{self._one.name}(ptr {a}, ptr {b}, ptr {c}, ptr %scratch)")
 
     def _matrix(self, a: str, b: str, c: str) -> None:
         tile = self._shapes.tile(self.m, self.n)

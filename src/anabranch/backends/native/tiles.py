@@ -87,7 +87,7 @@ class Panel:
         return -(-(steps * self.width + self.lanes) * self.bytes // ALIGNMENT) * ALIGNMENT
 
 
-class _Vectors(Writer):
+class VectorWriter(Writer):
     """A writer that loads and stores vectors of elements as they are computed."""
 
     def __init__(self, lanes: int, dtype: DType, declared: set[str]) -> None:
@@ -110,8 +110,15 @@ class _Vectors(Writer):
     def _store(self, value: str, pointer: str, count: int) -> None:
         self._e.store(value, self._element, self._size, pointer, count)
 
+    def _first(self, count: str) -> str:
+        """The mask of as many lanes as there are, with its type."""
+        kind = self._e.type("i64")
+        numbers = ", ".join(f"i64 {lane}" for lane in range(self._e.lanes))
+        every = self._e.in_every_lane("i64", count)
+        return f"<{self._e.lanes} x i1> " + self._new(f"icmp slt {kind} <{numbers}>, {every}")
 
-class TileCode(_Vectors):
+
+class TileCode(VectorWriter):
     """C = A B, or C + A B, for one tile of C.
 
     `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add)`; steps that
@@ -232,7 +239,7 @@ class TileCode(_Vectors):
         self._e.store(text, memory_type(dtype), dtype.itemsize, place, count)
 
 
-class _Pack(_Vectors):
+class _Pack(VectorWriter):
     """A function that copies a panel."""
 
     word = ""
@@ -313,7 +320,6 @@ class PackColumns(_Pack):
     def _write(self) -> None:
         panel, source = self.panel, self.panel.source
         lanes = panel.lanes
-        self._lane_numbers = f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>"
         with self._counted_to("%k", lanes) as k:
             mask = self._first(self._new(f"sub i64 %k, {k}"))
             to = self._to_row(k)
@@ -332,14 +338,6 @@ class PackColumns(_Pack):
                 for j, block in enumerate(blocks):
                     place = self._at(to, i * panel.width + j * lanes)
                     self._store(block[i], place, lanes)
-
-    def _first(self, count: str) -> str:
-        """The mask of as many lanes as there are, with its type."""
-        kind = self._e.type("i64")
-        every = self._e.in_every_lane("i64", count)
-        return f"<{self.panel.lanes} x i1> " + self._new(
-            f"icmp slt {kind} {self._lane_numbers}, {every}"
-        )
 
     def _turned(self, rows: Sequence[str]) -> list[str]:
         """A square block transposed: rows interleaved with those half a block below, log2 times."""

@@ -127,3 +127,67 @@ def test_what_threads_share_is_decided_by_the_shape() -> None:
     assert not shares(32, 32, 32)
     assert shares(256, 256, 256)
     assert partition.MOST >= 16
+
+
+VECTORS = [
+    (1, 1, 1), (1, 5, 1), (1, 1000, 1), (7, 33, 1), (1, 33, 7), (300, 700, 1), (1, 700, 300),
+    (1, 100_000, 1), (2000, 513, 1), (1, 513, 2000), (1, 1, 50), (50, 1, 1), (1, 8, 64),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", VECTORS, ids=str)
+def test_a_matrix_and_a_vector_either_way(size: tuple[int, int, int], dtype: Any) -> None:
+    for left in ("rows", "columns", "every third column"):
+        for right in ("rows", "columns"):
+            check(left, right, size, dtype)
+
+
+def test_dots_read_nothing_behind_the_end_of_rows() -> None:
+    x, y = np.ones((9, 37)), np.ones((37, 2))[:, 0]
+    wide = np.full((9, 64), np.nan)
+    wide[:, :37] = x
+    f = ab.compile(lambda w, y: w[:, :37] @ y, backend="native")
+    np.testing.assert_array_equal(f(wide, np.ascontiguousarray(y)), np.full(9, 37.0))
+
+
+STACKS = [
+    ((64, 32, 48), (64, 48, 40)), ((8, 8, 33, 64), (8, 8, 64, 33)), ((40, 64), (30, 64, 65)),
+    ((8, 1, 33, 64), (5, 64, 33)), ((500, 7, 9), (9,)), ((300, 4, 4), (300, 4, 4)),
+    ((9, 150, 160), (9, 160, 150)), ((3, 150, 160), (160, 150)), ((1000, 1, 64), (1000, 64, 1)),
+    ((0, 30, 40), (40, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+@pytest.mark.parametrize("shapes", STACKS, ids=str)
+def test_stacks_are_shared_by_threads(shapes: tuple[Any, Any], dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=shape).astype(dtype) for shape in shapes)
+    for turned in (False, True):
+        if turned and y.ndim < 2:
+            continue
+        given = np.swapaxes(y, -1, -2).copy() if turned else y
+        f = ab.compile(
+            lambda x, y, turned=turned: x @ (ab.swapaxes(y, -1, -2) if turned else y),
+            backend="native",
+        )
+        wide = x.astype(np.float64), y.astype(np.float64)
+        bound = (x.shape[-1] + 2) * EPS[np.dtype(dtype).name] * (np.abs(wide[0]) @ np.abs(wide[1]))
+        bits = set()
+        for count in COUNTS:
+            ab.set_num_threads(count)
+            found = f(x, given)
+            assert np.all(np.abs(found.astype(np.float64) - wide[0] @ wide[1]) <= bound)
+            bits.add(found.tobytes())
+        assert len(bits) == 1
+
+
+def test_a_stack_of_small_products_is_cut_as_a_whole() -> None:
+    f = ab.compile(ab.matmul, backend="native")
+    small, large = np.ones((2, 8, 8)), np.ones((500, 16, 16))
+    f(small, small), f(large, large)
+    assert not f.program(small, small).executable.program.shares
+    assert f.program(large, large).executable.program.shares
