@@ -66,6 +66,12 @@ class LoopCode(ChunkWriter):
         if self._parts:
             self.text += "\n" + self._joining()
 
+    @property
+    def order(self) -> str:
+        """The loops, outermost first, and how many elements the innermost takes at once."""
+        lengths = " x ".join(map(str, self._dims)) or "1"
+        return lengths if self._lanes == 1 else f"{lengths}, {self._lanes} at once"
+
     # What is read and written
 
     def _gather_accesses(self) -> None:

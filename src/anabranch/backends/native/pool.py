@@ -112,6 +112,11 @@ entry:
 _making = threading.Lock()
 
 
+def imports(shares: bool) -> dict[str, int]:
+    """What the code of a program must be given that shares work, or that does not."""
+    return {"pool": address()} if shares else {}
+
+
 def address() -> int:
     """Of `run`, which stays where it is as long as the process lives."""
     with _making:
@@ -122,10 +127,11 @@ def address() -> int:
 def _made() -> int:
     known = _known_functions()
     if known is None:
-        alone = _kept(target.Loaded(target.object_code(_ALONE), ["run"]))
+        alone = _kept(target.Loaded([target.object_code(_ALONE)], ["run"]))
         return int(alone.addresses["run"])
     names = ["run", "resize", "reset"]
-    loaded = _kept(target.Loaded(target.object_code(_text("sched_getcpu" in known)), names, known))
+    text = _text("sched_getcpu" in known)
+    loaded = _kept(target.Loaded([target.object_code(text)], names, known))
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
     reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])
     reset()
@@ -178,5 +184,5 @@ def _known_functions() -> dict[str, int] | None:
 
 def _kept(loaded: Any) -> Any:
     """The same, never freed: its threads may still be asleep in it when all else is gone."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
+    target.keep_for_good(loaded)
     return loaded

@@ -83,6 +83,7 @@ class Schedule:
         places: for each key that is read from memory, where.
         moved: for each node that a loop copies, where its elements come from.
         parts: the values that are computed where another one, put together from them, lies.
+        wholes: those others.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -92,12 +93,13 @@ class Schedule:
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
         self.parts: dict[Key, Place] = {}
-        self._wholes: set[Key] = set()  # what has parts
+        self.wholes: set[Key] = set()
         # By the value that they lead to: which entry of `places` or `moved` is a view of it.
         self._shown: dict[Key, list[tuple[dict[Any, Place], Any]]] = {}
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
         self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
         self._open: dict[tuple[int, Shape], Loop] = {}
+        self._reasons: dict[tuple[Any, ...], str | None] = {}
         for node in [*graph.parameters, *graph.order(graph.outputs)]:
             if (node.id, 0) not in self._ready:
                 self._place(node)
@@ -110,7 +112,7 @@ class Schedule:
         if node.kind != "op":
             self._owns(node, 0)
             return
-        reason = reason_against(node)
+        reason = self._reason_against(node)
         if reason is not None:
             self._alone(node, Island(node, self._stored(node), reason))
         elif node.op.lower == PRODUCT:
@@ -123,6 +125,16 @@ class Schedule:
             self._move(node)
         else:
             self._join(node, space_of(node))
+
+    def _reason_against(self, node: Node) -> str | None:
+        """Found once for all nodes alike: most of a long program are."""
+        if node.attrs:
+            return reason_against(node)
+        kinds = [(edge.aval, type(edge) is Literal) for edge in node.inputs]
+        key = (node.op, node.avals, *kinds)
+        if key not in self._reasons:
+            self._reasons[key] = reason_against(node)
+        return self._reasons[key]
 
     def _owns(self, node: Node, ready: int) -> None:
         for index, aval in enumerate(node.avals):
@@ -156,7 +168,7 @@ class Schedule:
         if (
             node.kind != "op"
             or base in self.parts
-            or base in self._wholes
+            or base in self.wholes
             or not (place.view.is_whole and aval.size == edge.aval.size)
             or aval.dtype != self.stored[whole].dtype
         ):
@@ -168,7 +180,7 @@ class Schedule:
         has_way = home is not None and base not in self._shown and has_rows(view)
         if is_run(view) or (has_way and home and view.reshape(home.space) is not None):
             self.parts[base] = self.places[base] = Place(whole, view)
-            self._wholes.add(whole)
+            self.wholes.add(whole)
             for places, key in self._shown.pop(base, ()):
                 self._show(places, key, Place(whole, moved(places[key].view, view)))
 

@@ -210,3 +210,12 @@ assert "pip install llvmlite" in str(one.message), one
 def test_importing_the_library_loads_no_llvm() -> None:
     program = "import sys, anabranch; assert 'llvmlite' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("dtype", ["c16", "c8"])
+def test_complex_arrays_are_moved(dtype: str) -> None:
+    z = (X + 1j * X[::-1]).astype(dtype)
+    f = ab.compile(lambda z: (z, z.T, z[::-1, 1:3], z[1, 2], z), backend="native")
+    for found, wanted in zip(f(z), (z, z.T, z[::-1, 1:3], z[1, 2], z), strict=True):
+        assert found.dtype == z.dtype
+        np.testing.assert_array_equal(found, wanted)
