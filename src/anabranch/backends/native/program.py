@@ -95,7 +95,8 @@ class Program:
             self._given[node.id, 0] = len(self._given)
         self.first_output = len(self._given)
         self.steps = schedule.steps
-        self._claim_outputs(donated or {})
+        self.donated = donated or {}
+        self._claim_outputs(self.donated)
         self.rooms, self.workspace = self._planned()
         self._declared: set[str] = set()
         self.loops: list[LoopCode] = []
