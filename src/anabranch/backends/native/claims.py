@@ -100,6 +100,8 @@ class Claims:
         time = self._time_of(key)
         writer, later = self.steps[time], self.steps[time + 1 :]
         memory = (parameter.id, 0)
+        if isinstance(writer, Structured):  # it may have written some before it fails
+            return False
         if any(may_fail(step) or memory in self._uses(step) for step in later):
             return False
         if memory not in self._uses(writer):

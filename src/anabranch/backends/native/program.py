@@ -73,6 +73,7 @@ class Program(Claims):
         self._vector_bytes = vector_bytes
         self._pointers = itertools.count()
         self._texts: list[str] = []
+        self._bodies: dict[str, str] = {}
         self._scratch = 0  # behind the planned values, for one step at a time
         self._frame = 0  # pointers that the frame of a step has at most
         self.time = 0.0
@@ -129,7 +130,7 @@ class Program(Claims):
             "}",
         ]
         text = "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
-        self._declared, self._texts = set(), []
+        self._declared, self._texts, self._bodies = set(), [], {}
         return text
 
     def _pointer(self, key: Key) -> tuple[str, list[str]]:
@@ -153,14 +154,14 @@ class Program(Claims):
         name = f"loop{len(self.loops)}"
         code = LoopCode(name, loop, self.schedule, self._vector_bytes, self._declared)
         self.loops.append(code)
-        self._texts.append(code.text)
+        name = self._named(code)
         self.time += code.time
         pointers = [self._pointer(key) for key in code.pointers]
         if code.cut is None:
             return self._called(name, pointers)
         lines = []
         if code.scratch:
-            pointers.append(self._scratch_of(name, code.scratch))
+            pointers.append(self._scratch_of(code.name, code.scratch))
             lines.append(f"  call void @join_{name}(ptr %frame)")
         return [*self._shared(name, pointers, code.cut.chunks), *lines]
 
@@ -197,10 +198,18 @@ class Program(Claims):
         name = f"product{product.node.id}"
         args = (name, product, self.schedule, self._vector_bytes, self._declared)
         code = ProductCode(*args)
-        self._texts.append(code.text)
+        self._scratch = max(self._scratch, code.scratch)
         self.time += code.time
         self.shares |= code.shares
-        return self._called(name, self._given_to(code))
+        return self._called(self._named(code), self._given_to(code))
+
+    def _named(self, code: LoopCode | ProductCode | KernelCode) -> str:
+        """The name of the function; of an equal one if there is one already."""
+        head, _, body = code.text.partition(f"@{code.name}(")
+        name = self._bodies.setdefault(f"{head}({body}", code.name)
+        if name == code.name:
+            self._texts.append(code.text)
+        return name
 
     def _structured(self, step: Structured) -> list[str]:
         """A kernel, and a call back for what it leaves to the reference."""
@@ -210,13 +219,13 @@ class Program(Claims):
             code = kernel_code(f"kernel{node.id}", node, *args)
         except NotNativeError as reason:
             return self._island(Island(node, step.stage, str(reason)))
-        self._texts.append(code.text)
+        self._scratch = max(self._scratch, code.scratch)
         self.time += nanoseconds(step)
-        given = self._given_to(code)
+        name, given = self._named(code), self._given_to(code)
         arguments = "".join(f"ptr {pointer}, " for pointer, _ in given)
         return [
             *(line for _, made in given for line in made),
-            f"  %s{number} = call i32 @{code.name}({arguments}i64 0, i64 {code.rows})",
+            f"  %s{number} = call i32 @{name}({arguments}i64 0, i64 {code.rows})",
             f"  %d{number} = icmp eq i32 %s{number}, 0",
             f"  br i1 %d{number}, label %after{number}, label %left{number}",
             f"left{number}:",
