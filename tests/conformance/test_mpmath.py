@@ -73,6 +73,7 @@ COUNTERPARTS = {
     "exp": mp.exp,
     "exp2": lambda x: mp.power(2, x),
     "exp_neg_square": lambda x: mp.exp(-x * x),
+    "exp_square": lambda x: mp.exp(x * x),
     "expm1": mp.expm1,
     "floor": mp.floor,
     "floor_divide": lambda a, b: mp.floor(a / b),
@@ -94,6 +95,8 @@ COUNTERPARTS = {
     "one_minus_square": lambda x: 1 - x * x,
     "polygamma": polygamma,
     "power": mp.power,
+    "power_log": lambda a, b: mp.power(a, b) * mp.log(a),
+    "power_slope": lambda a, b: b * mp.power(a, b - 1),
     "reciprocal": lambda x: 1 / x,
     "remainder": lambda a, b: a - b * mp.floor(a / b),
     "round": round_half_even,
@@ -112,6 +115,9 @@ COUNTERPARTS = {
     "tan": mp.tan,
     "tanh": mp.tanh,
     "trunc": lambda x: mp.sign(x) * mp.floor(abs(x)),
+    "xdivy": lambda x, y: x / y,
+    "xlog1py": lambda x, y: x * mp.log1p(y),
+    "xlogy": lambda x, y: x * mp.log(y),
 }
 WITHOUT = {
     "absorb": "a product; its other values are conventions, in test_masks.py",
@@ -146,6 +152,7 @@ POINTS = {
     "exp": [*EVERYWHERE, 700.0, -700.0, -744.0],
     "exp2": [*EVERYWHERE, 1000.0, -1000.0, -1070.5],
     "exp_neg_square": [*EVERYWHERE[:-1], 5.1, 26.0, -26.5],
+    "exp_square": [*EVERYWHERE[:-1], 5.1, 26.0, -26.5],
     "expm1": [*EVERYWHERE, -40.0, -700.0, 700.0],
     "hypot": [(3e200, 4e200), (3e-200, -4e-200), (SMALL, 1.0), (1.0, SMALL), (-2.0, 5.0)],
     "lgamma": [*OF_GAMMA, 2 - SMALL, 2 + SMALL, -0.5, -1e-5, -8.3157, -2.4570247],
@@ -163,6 +170,8 @@ POINTS = {
     ],
     "one_minus_square": [0.0, SMALL, 0.5, EDGE, -EDGE, 1e100],
     "power": [(1 + SMALL, 1e6), (0.5, 100.0), (7.7, -0.3), (1e-10, 0.5), (3.0, 0.0)],
+    "power_log": [(0.5, 100.0), (7.7, -0.3), (1e-10, 0.5), (3.0, 0.0), (1 + SMALL, 5.0)],
+    "power_slope": [(0.5, 100.0), (7.7, -0.3), (1e-10, 0.5), (3.0, 0.0), (3.0, SMALL)],
     "reciprocal": [SMALL, -3.3, 1e100, 1e-100],
     "rsqrt": [*OF_POSITIVE[2:], 1e-100],
     "sech_squared": [*EVERYWHERE, 25.0, -25.0, 300.0, -372.0],
@@ -174,6 +183,9 @@ POINTS = {
     "sqrt": OF_POSITIVE,
     "tan": [*EVERYWHERE[:-1], math.pi / 2, 1.5707, 1e5],
     "tanh": [*EVERYWHERE, 25.0, -25.0, 300.0],
+    "xdivy": [(1.0, 3.0), (1e-300, 7.0), (0.0, 2.0), (1e-200, 1e-150), (HUGE, 1e-10)],
+    "xlog1py": [(1e5, SMALL), (-3.0, -SMALL), (0.0, 0.5), (2.0, HUGE), (2.0, -EDGE)],
+    "xlogy": [(1e5, 1 + SMALL), (-3.0, 1e-310), (0.0, 0.5), (2.0, HUGE)],
 }
 
 
@@ -228,6 +240,8 @@ SCALES = {
     "logaddexp": lambda order, a, b: abs(a - b) * mp.exp(-abs(a - b)) if order else max(-a, -b),
     "polygamma": reflection,
     "power": lambda order, a, b: mp.power(a, b - 1) if order == 2 else 0,
+    "power_log": lambda order, a, b: mp.power(a, b - order) if order else 0,
+    "power_slope": lambda order, a, b: mp.power(a, b - 2) if order == 2 else 0,
     "sech_squared": functools.partial(bend, of=COUNTERPARTS["sech_squared"]),
     "sinc": envelope,
     "sinc_derivative": envelope,

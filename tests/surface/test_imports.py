@@ -27,7 +27,9 @@ LADDER: dict[str, set[str]] = {
     "passes": {"errors", "core", "ops"},
     "backends.base": {"errors", "core"},
     "backends.reference": {"errors", "core", "passes", "backends.base"},
-    "backends.native": {"errors", "core", "ops", "backends.base", "backends.reference"},
+    "backends.native": {
+        *("errors", "core", "ops", "passes", "backends.base", "backends.reference"),
+    },
     "backends": {"backends.base", "backends.reference"},  # its __init__ gathers them
     "frontends": {
         *("errors", "core", "ops", "composed", "diff", "passes"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,12 +18,26 @@ class Capabilities:
 
 
 @dataclass(frozen=True)
+class Same:
+    """In a pattern: this very object, and no other."""
+
+    value: Any
+
+
+# How values lie in containers: the number of one, `Same`, or (type, patterns of its parts). The
+# parts of a dict are (key, pattern).
+Pattern = int | Same | tuple[type, Sequence[Any]]
+
+
+@dataclass(frozen=True)
 class Call:
     """How users call a program as a Python function.
 
     Attributes:
         name: what Python calls it.
-        container: how the outputs come: the number of one, or (tuple or list, containers).
+        arguments: one pattern for each positional argument, of the numbers of parameters.
+        named: one for each argument by name, in the order in which they are written.
+        result: the pattern of what is returned, of the numbers of outputs.
         slow: a function for all that is not expected, with the same arguments.
         captured: the arrays for the last parameters; those before are arguments.
         bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
@@ -31,7 +45,9 @@ class Call:
     """
 
     name: str
-    container: Any
+    arguments: Sequence[Pattern]
+    named: Mapping[str, Pattern]
+    result: Pattern
     slow: Callable[..., Any]
     captured: Sequence[Any] = ()
     bindings: Sequence[Any] = ()
@@ -41,7 +57,10 @@ class Executable(Protocol):
     """A compiled graph."""
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs for one value for each parameter, which the caller has checked."""
+        """The outputs for one value for each parameter, which the caller has checked.
+
+        An output that may be written into a parameter's array can be that array.
+        """
         ...
 
     def function(self, call: Call) -> Callable[..., Any] | None:
@@ -55,6 +74,10 @@ class Backend(Protocol):
     name: str
     capabilities: Capabilities
 
-    def compile(self, graph: Graph) -> Executable:
-        """Prepare a legal graph with outputs."""
+    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
+        """Prepare a legal graph with outputs.
+
+        `donated` says which parameters are arrays that an output may be written into, and which
+        output. A run that fails has written nothing there.
+        """
         ...

@@ -5,7 +5,7 @@ A value is freed after its last reader, so the peak is what is alive at once, no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -168,5 +168,7 @@ class ReferenceBackend:
     name = "reference"
     capabilities = Capabilities()
 
-    def compile(self, graph: Graph) -> ReferenceExecutable:
+    def compile(
+        self, graph: Graph, donated: Mapping[int, int] | None = None
+    ) -> ReferenceExecutable:
         return ReferenceExecutable(graph)

@@ -20,7 +20,8 @@ from anabranch.core.replay import replay
 from anabranch.core.source import warn
 from anabranch.core.values import plain, settled
 from anabranch.errors import ArgumentError
-from anabranch.frontends.containers import flatten
+from anabranch.frontends.containers import flatten, positional_names
+from anabranch.frontends.donation import donated_parameters, given_away
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.quick import quick_entry, weakly
 from anabranch.frontends.tensor import Tensor, make_tensor
@@ -41,6 +42,7 @@ class CompiledFunction:
         passes: Passes,
         without: Sequence[str],
         static: Iterable[str | int],
+        donate: Iterable[str | int],
         verbose: bool,
     ) -> None:
         functools.update_wrapper(self, function)
@@ -50,6 +52,7 @@ class CompiledFunction:
         self.without = without
         self.name = getattr(function, "__name__", type(function).__name__)
         self._static = tuple(static)
+        self._donate = tuple(donate)
         self._verbose = verbose
         self._cache: OrderedDict[Key, tuple[Trace, Program]] = OrderedDict()
         self._reasons: list[str] = []
@@ -76,7 +79,7 @@ class CompiledFunction:
         tracked = any(type(v) is Tensor and v.is_tracked for v in values)
         if state.recording and tracked and (gives_tensors or state.transforms):
             return trace.result(replay(trace.graph, values) if trace.graph.outputs else [])
-        results = program.run([_plain(v) for v in values]) if trace.graph.outputs else []
+        results = program.run(_arguments(program, values)) if trace.graph.outputs else []
         if gives_tensors:
             results = [make_tensor(out) for out in results]
         return trace.result(results)
@@ -90,7 +93,7 @@ class CompiledFunction:
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
         if self._static:
-            names = _positional_names(self.function)
+            names = positional_names(self.function)
             fixed = {names[s] if isinstance(s, int) else s for s in self._static}
             args = [
                 Static(a) if i < len(names) and names[i] in fixed else a for i, a in enumerate(args)
@@ -114,7 +117,8 @@ class CompiledFunction:
         trace = trace_function(
             self.function, avals, structure, name=self.name, backend=self.backend, log=log
         )
-        program = Program(trace.graph, self.backend, self.passes, self.without)
+        donated = donated_parameters(self.function, self._donate, leaves, structure)
+        program = Program(trace.graph, self.backend, self.passes, self.without, donated)
         log(f"5 compiled by {find_backend(self.backend).name}")
         self._cache[key] = trace, program
         self._offer_quick_entry(trace, program, leaves, structure)
@@ -247,7 +251,16 @@ def _plain(value: Any) -> Any:
     return value if type(value) in NUMBERS else settled(plain(value))
 
 
-def _require_arguments(function: Callable[..., Any], names: Iterable[str | int]) -> None:
+def _arguments(program: Program, values: Sequence[Any]) -> list[Any]:
+    """The arguments as the executable takes them; donated arrays are those of the caller."""
+    arguments = [_plain(v) for v in values]
+    if not program.donated:
+        return arguments
+    names = [str(p.name) for p in program.graph.parameters]
+    return given_away(program.donated, values, arguments, names)
+
+
+def _require_arguments(word: str, function: Callable[..., Any], names: Iterable[str | int]) -> None:
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
@@ -255,16 +268,8 @@ def _require_arguments(function: Callable[..., Any], names: Iterable[str | int])
         if name not in (parameters if isinstance(name, str) else range(len(parameters))):
             raise ArgumentError(
                 "no-such-argument",
-                f"static names {name!r}, the function has: {', '.join(parameters)}",
+                f"{word} names {name!r}, the function has: {', '.join(parameters)}",
             )
-
-
-def _positional_names(function: Callable[..., Any]) -> list[str]:
-    return [
-        p.name
-        for p in inspect.signature(function).parameters.values()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
 
 
 @boundary
@@ -275,6 +280,7 @@ def compile(
     passes: Passes = None,
     without: Sequence[str] = (),
     static: str | int | Iterable[str | int] = (),
+    donate: str | int | Iterable[str | int] = (),
     verbose: bool = False,
 ) -> Any:
     """Make a function run as a compiled graph, traced once for each signature.
@@ -292,9 +298,15 @@ def compile(
         passes: names of passes or pass functions in order; `()` runs the graph as built.
         without: names of passes to leave out.
         static: names or positions of arguments that are part of the program.
+        donate: names or positions of arguments that the caller gives away: results are written
+            into their arrays, where shape and dtype are the same, and returned as these arrays.
+            Results have the same bits as without. A call that raises leaves the arrays untouched;
+            numbers and tensors stay as they are. See `docs/native.md`.
         verbose: print the five steps of each trace.
 
     Raises:
+        ArgumentError: `[no-such-argument]`; in a call, `[bad-donation]` for an array that results
+            cannot be written into.
         TraceError: `[traced-bool]` for an `if` on a value, and others, while tracing.
 
     Example:
@@ -308,13 +320,17 @@ def compile(
         norm2: 1 compiles
           1: first call
     """
-    names = (static,) if isinstance(static, str | int) else tuple(static)
+    fixed, given = (
+        (names,) if isinstance(names, str | int) else tuple(names) for names in (static, donate)
+    )
 
     def decorate(function: Callable[..., Any]) -> CompiledFunction:
         if not callable(function):
             raise ArgumentError("bad-argument", "ab.compile needs a function")
-        _require_arguments(function, names)
+        _require_arguments("static", function, fixed)
+        _require_arguments("donate", function, given)
         find_backend(backend)
-        return CompiledFunction(function, backend, passes, tuple(without), names, verbose)
+        rest = tuple(without), fixed, given, verbose
+        return CompiledFunction(function, backend, passes, *rest)
 
     return decorate if f is None else decorate(f)

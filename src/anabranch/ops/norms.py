@@ -16,10 +16,11 @@ from anabranch.core.dtype import is_floating
 from anabranch.core.op import Op
 from anabranch.core.sample import normal, sample
 from anabranch.errors import ArgumentError
-from anabranch.ops.elementwise import absolute, astype, power, sign
+from anabranch.ops.elementwise import absolute, astype, sign
 from anabranch.ops.extrema import min_
 from anabranch.ops.layout import broadcast_to, reshaped
 from anabranch.ops.matrices import float_of, in_floats, real_of
+from anabranch.ops.powers import power
 from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.rules import Axis, axes_tuple, kept, reduced, shape_of
 from anabranch.ops.select import absorb, equal, not_equal, where

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from anabranch.backends.base import Capabilities, Executable
@@ -25,9 +26,11 @@ class NativeBackend:
     name = "native"
     capabilities = Capabilities()
 
-    def compile(self, graph: Graph) -> Executable:
+    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
         made = None if any(node.logs for node in graph.nodes) else _executable_type()
-        executable: Executable = ReferenceBackend().compile(graph) if made is None else made(graph)
+        if made is None:
+            return ReferenceBackend().compile(graph)
+        executable: Executable = made(graph, donated)
         return executable
 
 

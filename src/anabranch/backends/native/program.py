@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from anabranch.backends.native.calls import PAUSE
+from anabranch.backends.native.emit import NotNativeError
+from anabranch.backends.native.kernels import kernel_code
+from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.loops import LoopCode
+from anabranch.backends.native.pauses import pauses
 from anabranch.backends.native.products import ProductCode
-from anabranch.backends.native.schedule import Island, Key, Loop, Place, Product, Schedule, reads
+from anabranch.backends.native.schedule import (
+    Island,
+    Key,
+    Loop,
+    Place,
+    Product,
+    Schedule,
+    Step,
+    Structured,
+    is_reduction,
+    reads,
+)
+from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal
+from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
 from anabranch.ops.elementwise import identity
 
@@ -37,27 +56,32 @@ class Program:
     """The IR of a graph, and what its entry must be given.
 
     The entry takes three pointers: to the addresses of parameters, constants and outputs, in this
-    order; to the workspace; and what islands call. It returns 0, or 1 when an island failed.
+    order; to the workspace; and to the context of calls back. It returns 0, or 1 when one of them
+    has raised.
 
     Attributes:
         ir: the module.
-        islands: the nodes that run in the reference, by the number they are called with.
+        islands: the nodes that run in the reference.
+        called: those and the nodes that may be left to it, by the number they are called with.
         constants: the nodes whose arrays are handed over.
         outputs: for each graph output the key that fills it; None for a number.
         workspace: bytes of the workspace.
     """
 
-    def __init__(self, graph: Graph, vector_bytes: int) -> None:
+    def __init__(
+        self, graph: Graph, vector_bytes: int, donated: Mapping[int, int] | None = None
+    ) -> None:
         self.graph = graph
         self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
+        self.called: list[Node] = []
         self.constants = [n for n in graph.order(graph.outputs) if n.kind == "constant"]
         self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
         for node in (*graph.parameters, *self.constants):
             self._given[node.id, 0] = len(self._given)
         self.first_output = len(self._given)
         self.steps = schedule.steps
-        self._claim_outputs()
+        self._claim_outputs(donated or {})
         self._offsets, self.workspace = self._planned()
         self._declared: set[str] = set()
         self.loops: list[LoopCode] = []
@@ -70,29 +94,85 @@ class Program:
 
     # Memory
 
-    def _claim_outputs(self) -> None:
+    def _claim_outputs(self, donated: Mapping[int, int]) -> None:
         """Values that are computed for an output go straight there; the others are copied."""
+        reused = {output: self.graph.parameters[one] for one, output in donated.items()}
+        claims: dict[int, Key] = {}
         for number, edge in enumerate(self.graph.outputs):
             if isinstance(edge, Literal):
                 continue
             place = self.schedule.places[edge.node.id, edge.index]
             is_free = place.base not in self._given and place.view.is_whole
             if is_free and self.schedule.stored[place.base].size == edge.aval.size:
+                claims[number] = place.base
                 self._given[place.base] = self.first_output + number
-            else:
-                self._copy(number, edge.aval, place)
+            elif edge.node is not reused.get(number):  # what stays as it is, is there already
+                claims[number] = self._copy(-1 - number, number, edge.aval, place)
+        late = [
+            number
+            for number, node in reused.items()
+            if number in claims and not self._may_overwrite(node, claims[number])
+        ]
+        times = [self._time_of(claims[one]) for one in reused if one in claims and one not in late]
+        self._first_overwritten = min(times, default=len(self.steps))  # no error comes behind it
+        for number in late:
+            key = claims[number]
+            del self._given[key]
+            aval = self.schedule.stored[key]
+            whole = Place(key, View.whole(aval.shape))
+            self._copy(-1 - len(self.graph.outputs) - number, number, aval, whole)
 
-    def _copy(self, number: int, aval: Aval, place: Place) -> None:
+    def _may_overwrite(self, parameter: Node, key: Key) -> bool:
+        """Whether a value can be computed straight into the memory of a parameter.
+
+        Nothing may read the parameter later, or at another place while the value is written; and
+        nothing may fail later, so that a call that fails leaves the parameter as it was.
+        """
+        if key in self.schedule.wholes:  # several steps write it
+            return False
+        time = self._time_of(key)
+        writer, later = self.steps[time], self.steps[time + 1 :]
+        memory = (parameter.id, 0)
+        if any(may_fail(step) or memory in self._uses(step) for step in later):
+            return False
+        if memory not in self._uses(writer):
+            return True
+        return isinstance(writer, Loop) and self._reads_what_it_writes(writer, memory, key)
+
+    def _time_of(self, key: Key) -> int:
+        """The place of the step that makes a value."""
+        return next(i for i, step in enumerate(self.steps) if key in self._makes(step))
+
+    def _reads_what_it_writes(self, loop: Loop, memory: Key, key: Key) -> bool:
+        """Whether a loop reads this memory only where it writes the value in the same iteration."""
+        writer = next(node for node in loop.nodes if node.id == key[0])
+        reads_ = [self.schedule.places.get((e.node.id, e.index)) for e in reads(loop)]
+        moved = [self.schedule.moved[n.id] for n in loop.nodes if n.id in self.schedule.moved]
+        views = [place.view for place in (*reads_, *moved) if place and place.base == memory]
+        whole = View.whole(loop.space)
+        return not is_reduction(writer) and all(view == whole for view in views)
+
+    def _copy(self, name: int, number: int, aval: Aval, place: Place) -> Key:
         """An output that is not computed in memory of its own: a loop that only moves."""
-        copy = Copy(-1 - number, (aval,))
+        aval, place = _as_pairs(aval, place)
+        copy = Copy(name, (aval,))
         self.schedule.moved[copy.id] = place
         self.schedule.stored[copy.id, 0] = aval
+        self.schedule.places[copy.id, 0] = Place((copy.id, 0), View.whole(aval.shape))
         self._given[copy.id, 0] = self.first_output + number
         loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
         self.schedule.home[copy.id] = loop
         self.steps.append(loop)
+        return copy.id, 0
 
-    def _uses(self, step: Loop | Island | Product) -> Iterator[Key]:
+    def _makes(self, step: Step) -> Iterator[Key]:
+        """The keys that a step stores."""
+        for node in step.nodes if isinstance(step, Loop) else [step.node]:
+            for index in range(len(node.avals)):
+                if (node.id, index) in self.schedule.stored:
+                    yield node.id, index
+
+    def _uses(self, step: Step) -> Iterator[Key]:
         """The keys whose memory a step touches."""
         schedule = self.schedule
         nodes = step.nodes if isinstance(step, Loop) else [step.node]
@@ -105,9 +185,8 @@ class Program:
         for node in nodes:
             if node.id in schedule.moved:
                 yield schedule.moved[node.id].base
-            for index in range(len(node.avals)):
-                if (node.id, index) in schedule.stored:
-                    yield node.id, index
+        for key in self._makes(step):
+            yield schedule.places[key].base
 
     def _planned(self) -> tuple[dict[Key, int], int]:
         """Offsets in the workspace: first fit, each value from its making to its last reader."""
@@ -147,15 +226,20 @@ class Program:
 
     def _module(self) -> str:
         body: list[str] = []
-        for step in self.steps:
+        looks = set(pauses(self.steps, self._first_overwritten))
+        for i, step in enumerate(self.steps):
             if isinstance(step, Loop):
                 body += self._loop(step)
             elif isinstance(step, Product):
                 body += self._product(step)
+            elif isinstance(step, Structured):
+                body += self._structured(step)
             else:
                 body += self._island(step)
+            if i in looks:
+                body += self._called_back(f"p{i}", PAUSE, "null")
         entry = [
-            "define i32 @entry(ptr %given, ptr %workspace, ptr %island) {",
+            "define i32 @entry(ptr %given, ptr %workspace, ptr %context) {",
             "entry:",
             *body,
             "  ret i32 0",
@@ -169,6 +253,11 @@ class Program:
         """A name for the address of a value's memory, and the lines that make it."""
         name = f"%a{len(self._lines)}"
         self._lines.append(name)
+        part = self.schedule.parts.get(key)
+        if part is not None:
+            base, lines = self._pointer(part.base)
+            offset = part.view.offset * self.schedule.stored[key].dtype.itemsize
+            return name, [*lines, f"  {name} = getelementptr i8, ptr {base}, i64 {offset}"]
         if key in self._given:
             return name, [
                 f"  {name}.s = getelementptr ptr, ptr %given, i64 {self._given[key]}",
@@ -191,9 +280,34 @@ class Program:
         code = ProductCode(*args)
         self._texts.append(code.text)
         self._scratch = max(self._scratch, code.scratch)
-        scratch = f"%scratch{product.node.id}"
+        return self._called(name, self._given_to(code))
+
+    def _structured(self, step: Structured) -> list[str]:
+        """A kernel, and a call back for what it leaves to the reference."""
+        node, number = step.node, len(self.called)
+        args = (self.schedule, self._vector_bytes, self._declared)
+        try:
+            code = kernel_code(f"kernel{node.id}", node, *args)
+        except NotNativeError as reason:
+            return self._island(Island(node, step.stage, str(reason)))
+        self._texts.append(code.text)
+        self._scratch = max(self._scratch, code.scratch)
+        given = self._given_to(code)
+        arguments = "".join(f"ptr {pointer}, " for pointer, _ in given)
+        return [
+            *(line for _, made in given for line in made),
+            f"  %s{number} = call i32 @{code.name}({arguments}i64 0, i64 {code.rows})",
+            f"  %d{number} = icmp eq i32 %s{number}, 0",
+            f"  br i1 %d{number}, label %after{number}, label %left{number}",
+            f"left{number}:",
+            *self._by_reference(node),
+        ]
+
+    def _given_to(self, code: ProductCode | KernelCode) -> list[tuple[str, list[str]]]:
+        """The addresses of what a step touches, the last one that of its scratch memory."""
+        scratch = f"%scratch.{code.name}"
         made = [f"  {scratch} = getelementptr i8, ptr %workspace, i64 {self.workspace}"]
-        return self._called(name, [*map(self._pointer, code.pointers), (scratch, made)])
+        return [*map(self._pointer, code.pointers), (scratch, made)]
 
     def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
         lines = [line for _, made in pointers for line in made]
@@ -201,9 +315,13 @@ class Program:
         return [*lines, f"  call void @{name}({arguments})"]
 
     def _island(self, island: Island) -> list[str]:
-        """The addresses of inputs and outputs, in a row, for the call back."""
-        node, number = island.node, len(self.islands)
         self.islands.append(island)
+        return self._by_reference(island.node)
+
+    def _by_reference(self, node: Node) -> list[str]:
+        """The addresses of inputs and outputs, in a row, for the call of the reference."""
+        number = len(self.called)
+        self.called.append(node)
         keys = [
             self.schedule.places[edge.node.id, edge.index].base
             for edge in node.inputs
@@ -218,13 +336,32 @@ class Program:
                 f"  {pointer}.t = getelementptr ptr, ptr %f{number}, i64 {i}",
                 f"  store ptr {pointer}, ptr {pointer}.t",
             ]
+        return [*lines, *self._called_back(str(number), number, f"%f{number}")]
+
+    def _called_back(self, name: str, number: int, frame: str) -> list[str]:
+        """A call back, behind which the program goes on if nothing was raised."""
         return [
-            *lines,
-            f"  %r{number} = call i32 %island(i64 {number}, ptr %f{number})",
-            f"  %c{number} = icmp eq i32 %r{number}, 0",
-            f"  br i1 %c{number}, label %after{number}, label %failed",
-            f"after{number}:",
+            f"  %b{name} = load ptr, ptr %context",
+            f"  %r{name} = call i32 %b{name}(ptr %context, i64 {number}, ptr {frame})",
+            f"  %c{name} = icmp eq i32 %r{name}, 0",
+            f"  br i1 %c{name}, label %after{name}, label %failed",
+            f"after{name}:",
         ]
+
+
+def _as_pairs(aval: Aval, place: Place) -> tuple[Aval, Place]:
+    """Complex numbers as what they are in memory; anything else as it is."""
+    if aval.dtype.kind != "c":
+        return aval, place
+    view = place.view
+    pairs = View((*view.shape, 2), (*(2 * s for s in view.strides), 1), 2 * view.offset)
+    half = np.dtype(f"f{aval.dtype.itemsize // 2}")
+    return Aval((*aval.shape, 2), half), Place(place.base, pairs)
+
+
+def may_fail(step: Step) -> bool:
+    """Whether a step can end the run with an error."""
+    return isinstance(step, Island | Structured)
 
 
 def _released(free: list[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:

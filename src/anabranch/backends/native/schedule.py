@@ -14,12 +14,14 @@ from typing import Any
 
 from anabranch.backends.native.emit import F32, F64, Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
+from anabranch.backends.native.parts import fillings, has_rows, is_run, moved
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.dtype import extremes
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
+from anabranch.core.op import Kernel, MadeOf, Op, Unsupported
 
 Key = tuple[int, int]  # node id and output
 PRODUCT = "product"  # what the records of such ops say
@@ -52,6 +54,17 @@ class Product:
     stage: int
 
 
+@dataclass
+class Structured:
+    """A node with a loop nest of its own."""
+
+    node: Node
+    stage: int
+
+
+Step = Loop | Island | Product | Structured
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a value can be read once it is stored: through a view of another value's memory."""
@@ -68,14 +81,20 @@ class Schedule:
         stored: keys of the values that own memory, in order of their making.
         places: for each key that is read from memory, where.
         moved: for each node that a loop copies, where its elements come from.
+        parts: the values that are computed where another one, put together from them, lies.
+        wholes: those others.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.steps: list[Loop | Island | Product] = []
+        self.steps: list[Step] = []
         self.stored: dict[Key, Aval] = {}
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
+        self.parts: dict[Key, Place] = {}
+        self.wholes: set[Key] = set()
+        # By the value that they lead to: which entry of `places` or `moved` is a view of it.
+        self._shown: dict[Key, list[tuple[dict[Any, Place], Any]]] = {}
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
         self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
         self._open: dict[tuple[int, Shape], Loop] = {}
@@ -96,7 +115,11 @@ class Schedule:
             self._alone(node, Island(node, self._stored(node), reason))
         elif node.op.lower == PRODUCT:
             self._alone(node, Product(node, self._stored(node)))
-        elif callable(node.op.lower):
+        elif isinstance(node.op.lower, Kernel):
+            self._alone(node, Structured(node, self._stored(node)))
+            for slot, view in fillings(node):
+                self._compute_there(node.inputs[slot], (node.id, 0), view)
+        elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
             self._move(node)
         else:
             self._join(node, space_of(node))
@@ -113,11 +136,41 @@ class Schedule:
         source = self.store(node.inputs[0])
         view = node.op.lower(source.view, **node.attrs)  # type: ignore[operator]
         if view is None:
-            self.moved[node.id] = source
+            self._show(self.moved, node.id, source)
             self._join(node, node.inputs[0].aval.shape)
         else:
-            self.places[node.id, 0] = Place(source.base, view)
-            self._ready[node.id, 0] = self._ready[source.base]
+            self._show(self.places, (node.id, 0), Place(source.base, view))
+            self._ready[node.id, 0] = self._ready[node.inputs[0].node.id, node.inputs[0].index]
+
+    def _show(self, places: dict[Any, Place], key: Any, place: Place) -> None:
+        places[key] = place
+        self._shown.setdefault(place.base, []).append((places, key))
+
+    def _compute_there(self, edge: Any, whole: Key, part: View) -> None:
+        """Let what makes a value write it into its part of another, where that can be."""
+        if isinstance(edge, Literal):
+            return
+        place = self.places[edge.node.id, edge.index]
+        base, aval = place.base, self.stored[place.base]
+        node = self.graph.nodes[base[0]]
+        if (
+            node.kind != "op"
+            or base in self.parts
+            or base in self.wholes
+            or not (place.view.is_whole and aval.size == edge.aval.size)
+            or aval.dtype != self.stored[whole].dtype
+        ):
+            return
+        view = part if part.shape == aval.shape else part.reshape(aval.shape)
+        if view is None:
+            return
+        home = None if is_reduction(node) else self.home.get(base[0])
+        has_way = home is not None and base not in self._shown and has_rows(view)
+        if is_run(view) or (has_way and home and view.reshape(home.space) is not None):
+            self.parts[base] = self.places[base] = Place(whole, view)
+            self.wholes.add(whole)
+            for places, key in self._shown.pop(base, ()):
+                self._show(places, key, Place(whole, moved(places[key].view, view)))
 
     def _stored(self, node: Node) -> int:
         """The stage at which everything that the node reads is in memory."""
@@ -128,7 +181,7 @@ class Schedule:
                 stage = max(stage, self._ready[edge.node.id, edge.index])
         return stage
 
-    def _alone(self, node: Node, step: Island | Product) -> None:
+    def _alone(self, node: Node, step: Island | Product | Structured) -> None:
         self.steps.append(step)
         self._owns(node, step.stage + 1)
 
@@ -187,9 +240,14 @@ def reason_against(node: Node) -> str | None:
             _try_product(node)
         elif is_reduction(node):
             _try_reduction(node)
-        elif callable(node.op.lower):
-            if isinstance(node.inputs[0], Literal):
-                raise NotNativeError("a number is moved by NumPy")
+        elif isinstance(node.op.lower, MadeOf):
+            raise NotNativeError(f"{node.op.name} of such operands is left to NumPy")
+        elif isinstance(node.op.lower, Unsupported) and node.op.lower is not Op.lower:
+            raise NotNativeError(node.op.lower.reason)
+        elif isinstance(node.op.lower, Kernel):
+            pass  # it says so when it is written
+        elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
+            pass
         else:
             _try_element(node)
     except NotNativeError as reason:
@@ -243,6 +301,8 @@ def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
         result: Val = getattr(e, rule)(*e.promoted(xs))
     elif callable(rule):
         result = rule(e, *xs, **node.attrs)
+    elif callable(node.op.lower) and isinstance(node.inputs[0], Literal):
+        result = xs[0]  # a number, moved
     else:
         raise NotNativeError(f"{node.op.name} has no machine code yet")
     return e.convert(result, node.avals[0].dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
@@ -88,6 +89,13 @@ def assembly(ir: str) -> str:
     module.triple = llvm.get_process_triple()
     text: str = _emitter().emit_assembly(module)
     return text
+
+
+def keep_for_good(held: Any) -> None:
+    """Let this stay until the process ends, also behind the end of the interpreter."""
+    keep = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+    keep(held)
+    keep(_linker())  # which would take all machine code with it
 
 
 class Loaded:
