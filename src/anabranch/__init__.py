@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes as _ml_dtypes
 import numpy as _numpy
 
+from anabranch import cache as cache
 from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
 from anabranch import datasets as datasets
 from anabranch import errors as errors
 from anabranch import linalg as linalg
 from anabranch import ops as ops
 from anabranch import random as random
-from anabranch import testing as testing
+from anabranch import xp as xp
+from anabranch.backends.native.threads import get_num_threads as get_num_threads
+from anabranch.backends.native.threads import set_num_threads as set_num_threads
 from anabranch.core.bind import scope as scope
 from anabranch.core.check import check as check
 from anabranch.core.config import config as config
@@ -36,6 +39,7 @@ from anabranch.errors import AnabranchError as AnabranchError
 from anabranch.errors import ArgumentError as ArgumentError
 from anabranch.errors import DomainError as DomainError
 from anabranch.errors import DTypeError as DTypeError
+from anabranch.errors import ExchangeError as ExchangeError
 from anabranch.errors import FreedGraphError as FreedGraphError
 from anabranch.errors import GradientCheckError as GradientCheckError
 from anabranch.errors import GraphError as GraphError
@@ -49,6 +53,7 @@ from anabranch.errors import ShapeError as ShapeError
 from anabranch.errors import StaleValueError as StaleValueError
 from anabranch.errors import TraceError as TraceError
 from anabranch.errors import TraceFileError as TraceFileError
+from anabranch.frontends.array_api.exchange import asarray as asarray
 from anabranch.frontends.compiled import compile as compile
 from anabranch.frontends.creation import arange as arange
 from anabranch.frontends.creation import empty as empty
@@ -65,7 +70,6 @@ from anabranch.frontends.custom import custom_derivative as custom_derivative
 from anabranch.frontends.derived import hessian as hessian
 from anabranch.frontends.derived import hvp as hvp
 from anabranch.frontends.derived import jacobian as jacobian
-from anabranch.frontends.eager import asarray as asarray
 from anabranch.frontends.eager import no_grad as no_grad
 from anabranch.frontends.eager import tensor as tensor
 from anabranch.frontends.intermediates import find as find
@@ -82,7 +86,6 @@ from anabranch.frontends.transforms import gradients as gradients
 from anabranch.frontends.transforms import jvp as jvp
 from anabranch.frontends.transforms import value_and_grad as value_and_grad
 from anabranch.frontends.transforms import vjp as vjp
-from anabranch.testing.gradients import check_gradients as check_gradients
 
 __version__ = "0.1.0"
 
@@ -96,20 +99,24 @@ float64 = _numpy.float64
 
 globals().update(_public_functions())
 
-# What draws and explains is not loaded by those who only compute.
+# What draws, explains and checks is not loaded by those who only compute.
 _late_names(
     globals(),
     {
         "inspect": "anabranch.inspection.looking",
         "why": "anabranch.inspection.looking",
         "Report": "anabranch.inspection.report",
+        "check_gradients": "anabranch.testing.gradients",
+        "testing": "anabranch.testing",
     },
 )
 
 if TYPE_CHECKING:
+    from anabranch import testing as testing
     from anabranch.inspection.looking import inspect as inspect
     from anabranch.inspection.looking import why as why
     from anabranch.inspection.report import Report as Report
+    from anabranch.testing.gradients import check_gradients as check_gradients
 
     # So that type checkers let the gathered functions pass.
     def __getattr__(name: str) -> Any: ...
