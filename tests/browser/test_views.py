@@ -113,3 +113,30 @@ def test_a_page_with_the_story_alone_has_its_table_too(show, graphs):
     seen.press("w")
     assert seen.page.evaluate("document.body.dataset.view") == "table"
     assert seen.quiet()
+
+
+def test_what_is_not_finite_has_its_colour_in_every_view(show, graphs):
+    seen = show(graphs["overflow"], "view=table")
+    bad = seen.page.locator("#table td.bad").all_inner_texts()
+    assert bad.count("NaN") > 4 and "∞" in bad
+    assert not {"NaN", "∞"} & set(seen.page.locator("#table td.v, #table td.g").all_inner_texts())
+    seen.press("w")
+    assert "NaN" in seen.page.locator(".stepcard b.bad").all_inner_texts()
+    assert "exp is larger than float64 holds above 709.8" in seen.text("#panel")
+
+
+def test_one_step_of_a_way_is_at_fault(show, graphs):
+    seen = show(graphs["dead"], "view=why&node=w")
+    assert seen.page.locator(".fault").count() == 1
+    panel = seen.text("#panel")
+    assert "Was every contribution added, and none overwritten? Yes" in panel
+    assert "lets nothing through" in panel
+
+
+def test_long_names_are_whole_among_the_gradients(show, graphs):
+    trace = graphs["story"].trace.to_dict()
+    trace["nodes"][0]["name"] = "encoder/block_0/attention/query_projection/weight"
+    seen = show(trace, "view=gradients")
+    button = seen.page.locator("#gradients th button").first
+    assert button.evaluate("e => e.closest('th').scrollWidth <= e.closest('th').clientWidth")
+    assert button.inner_text() == trace["nodes"][0]["name"]

@@ -20,7 +20,7 @@ export function gradients(host, { ix, follow, aside, ask }) {
 
   /** One dot an op in forward order: going left, a falling line is vanishing, a rising one exploding. */
   function profile() {
-    const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 900, H = 200, X = (k) => 60 + (820 * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), steps = min(4, hi - lo), groups = [];
+    const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 760, H = 200, X = (k) => 60 + ((W - 80) * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), steps = min(4, hi - lo), groups = [];
     order.forEach((n, k) => { const s = pathOf(ix, n)[1]; if (groups.at(-1)?.s === s && groups.length) groups.at(-1).to = k; else groups.push({ s, from: k, to: k }); });
     const dot = (n, k) => {
       const f = grads[n], act = { onclick: () => follow(n) }, title = el("title", `${ix.label[n]}: ${text(f.norm)}`), y = Y(Math.log10(f.norm));

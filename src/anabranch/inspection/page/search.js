@@ -21,7 +21,7 @@ export function matcher(ix, query) {
 
 /** What stands above the table: search, which columns, copies. */
 export function tools({ ix, list, lines, hidden, names }) {
-  const count = el("span.mute", { "aria-live": "polite" }), total = ix.t.nodes.length, find = el("input", { type: "search", placeholder: "name, op:matmul, grad:0, value:nan …", "aria-label": "Search (/)", oninput: list });
+  const count = el("span.mute", { "aria-live": "polite" }), total = ix.t.nodes.length, find = el("input", { type: "search", placeholder: "name, op:matmul, grad:0 …", "aria-label": "Search (/)", oninput: list });
   const copy = (name, said) => el("button", { onclick: () => navigator.clipboard?.writeText(said()).then(() => { count.textContent = "copied"; }) }, name);
   const markdown = () => { const [head, ...rest] = lines().map((r) => `| ${r.map((c) => c.replaceAll("|", "\\|")).join(" | ")} |`); return [head, head.replace(/[^|]+/g, " --- "), ...rest].join("\n"); };
   const menu = el("details.menu", el("summary", "Columns"), el("div", names.slice(2).map((name) => el("label", el("input", { type: "checkbox", checked: !hidden.has(name), onchange: () => { if (!hidden.delete(name)) hidden.add(name); list(); } }), name))));
