@@ -1,5 +1,5 @@
 import { el } from "./dom.js";
-import { text, facts, isScalar, typeOf, lineOf } from "./story.js";
+import { text, facts, isScalar, portsOf, typeOf, lineOf } from "./story.js";
 import { scopeOf } from "./table.js";
 
 /** Words over name, op, scope, type, line; and op: shape: grad: value: line: scope: order: #7. All must hold. */
@@ -13,8 +13,9 @@ export function matcher(ix, query) {
       const f = q && facts(q, shape);
       return want === "none" ? !q : !!f && ({ 0: f.n > 0 && f.zero === f.n, nan: f.nan > 0, inf: f.inf > 0 }[want] ?? (isScalar(q) && text(q.v) === want));
     };
-    return { op: (n) => glob.test(node(n).op), shape: (n) => glob.test(node(n).shape.join("x")), scope: (n) => scopeOf(ix, n).toLowerCase().includes(want), line: (n) => lineOf(ix, n).endsWith(":" + want), grad: (n) => state(node(n).grad, node(n).shape),
-      value: (n) => state(node(n).value, node(n).shape), order: (n) => (want[0] === ">" ? n > +want.slice(1) : want[0] === "<" ? n < +want.slice(1) : n === +want) }[key];
+    const any = (n, of) => portsOf(node(n))[want === "none" ? "every" : "some"]((p) => state(of(p), p.shape));
+    return { op: (n) => glob.test(node(n).op), shape: (n) => glob.test(node(n).shape.join("x")), scope: (n) => scopeOf(ix, n).toLowerCase().includes(want), line: (n) => lineOf(ix, n).endsWith(":" + want), grad: (n) => any(n, (p) => p.grad), value: (n) => any(n, (p) => p.value),
+       order: (n) => (want[0] === ">" ? n > +want.slice(1) : want[0] === "<" ? n < +want.slice(1) : n === +want) }[key];
   });
   return (n) => tests.every((f) => f(n));
 }
