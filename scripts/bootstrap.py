@@ -7,6 +7,7 @@
 `test`   every test but the long ones
 `fast`   leaves out the slow ones too
 `browser` the tests that open pages in Chromium
+`peers`  the tests that compare with PyTorch and autograd
 `check`  lint, format and types
 `all`    check, then every test, the long ones too
 
@@ -44,8 +45,9 @@ LEVELS: dict[str, list[str]] = {
     "test": ["--requirement", "requirements/test.txt"],
     "dev": ["--requirement", "requirements/dev.txt"],
     "browser": ["--requirement", "requirements/browser.txt"],
+    "peers": ["--requirement", "requirements/peers.txt"],
 }
-INPUTS = ("pyproject.toml", *(f"requirements/{level}.txt" for level in ("test", "dev", "browser")))
+INPUTS = ("pyproject.toml", *(f"requirements/{level}.txt" for level in list(LEVELS)[1:]))
 
 Command = tuple[str | Path, ...]
 PYTEST: Command = (PYTHON, "-m", "pytest", "-n", "auto")
@@ -60,6 +62,7 @@ TASKS: dict[str, tuple[str, list[Command]]] = {
     "test": ("test", [(*PYTEST, "-m", "not long")]),
     "fast": ("test", [(*PYTEST, "-m", "not slow and not long")]),
     "browser": ("browser", [(PYTHON, "-m", "pytest", "tests/browser")]),
+    "peers": ("peers", [(*PYTEST, "tests/peers")]),
     "check": ("dev", CHECK),
     "all": ("dev", [*CHECK, PYTEST]),
 }

@@ -22,6 +22,9 @@ settings.register_profile("fast", derandomize=True, deadline=None, database=None
 settings.register_profile("search", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
+# Nor must code that another process has compiled; what tests of the cache keep is their own.
+os.environ["ANABRANCH_CACHE_DIR"] = ""
+
 REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 
@@ -121,6 +124,7 @@ WAYS = {
     "by hand": by_hand,
     "by hand, as built": lambda f: by_hand(f, passes=()),
     "tensors": lambda f: lambda *xs: ab.grad(f)(*map(ab.tensor, xs)).numpy(),
+    "on reference": lambda f: ab.compile(ab.grad(f), backend="reference"),
     "of compiled": lambda f: ab.grad(ab.compile(f)),
 }
 
@@ -149,6 +153,13 @@ def ways():
 def grad(request):
     """The gradient of a scalar function by its first argument, in every way that there is."""
     return quiet(WAYS[request.param])
+
+
+@pytest.fixture
+def on_reference():
+    """Graphs run as eager code does, to the last bit."""
+    with ab.config(backend="reference"):
+        yield
 
 
 @pytest.fixture

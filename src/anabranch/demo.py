@@ -25,7 +25,7 @@ import numpy.typing as npt
 import anabranch as ab
 
 HELP = "a small neural network learns to read handwritten digits while you watch"
-EPOCHS, BACKEND = 25, "reference"
+EPOCHS, BACKEND = 25, "native"
 DEFAULT_FILE = Path("anabranch-demo.npz")  # where an interrupted run is kept
 HELD_OUT = 0.2
 RATE, COOLING = 0.002, 0.9  # the step size, and its factor from epoch to epoch

@@ -38,9 +38,11 @@ def slopes(f, x, order=1):
         found = [
             float(ab.grad(f)(x)),
             float(ab.jvp(f, (x,), (np.float64(1.0),))[1]),
-            float(ab.compile(ab.grad(f))(x)),
+            float(ab.compile(ab.grad(f), backend="reference")(x)),
         ]
+        in_machine_code = float(ab.compile(ab.grad(f))(x))
     assert len({repr(v + 0.0) for v in found}) == 1, found
+    assert in_machine_code == close(found[0], rel=4e-15), found
     return found[0]
 
 
@@ -143,7 +145,9 @@ def real(op):
     return [i for i, x in enumerate(made) if x.dtype.kind == "f"] if y.dtype.kind == "f" else []
 
 
-@pytest.mark.parametrize("op", [op for op in FLOATS if real(op)], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [op for op in FLOATS if real(op) and op.name != "imag"], ids=lambda op: op.name
+)
 def test_nan_in_is_nan_out(op):
     attrs = op.samples[-1].attrs
     for slot in real(op)[:1] if op.name == "copysign" else real(op):  # a NaN has a sign, no more
@@ -209,6 +213,27 @@ def test_a_power_changes_with_its_exponent_at_zero_too():
     """∂²(aᵇ)/∂a∂b at (3, 0) is 1/3, in either order."""
     for first, second in ((0, 1), (1, 0)):
         assert float(ab.grad(ab.grad(ab.power, first), second)(3.0, 0.0)) == close(1 / 3)
+
+
+@pytest.mark.parametrize("b, mixed", [(0.0, inf), (0.5, -inf), (1.0, -inf), (1.5, 0.0), (2.5, 0.0)])
+def test_a_power_of_zero_changes_with_both_in_either_order(b, mixed):
+    """The limit of a**(b - 1) (1 + b log a)."""
+    a, b = np.zeros(1), np.array([b])
+    for first, second in ((0, 1), (1, 0)):
+        one = ab.grad(lambda *xs, k=first: ab.sum(ab.power(*xs)), first)
+        assert quietly(ab.grad(lambda *xs, g=one: ab.sum(g(*xs)), second), a, b) == [mixed]
+
+
+def test_a_power_of_two_numbers_is_one():
+    assert float(ab.power(0.0, 0.0)) == 1.0
+    assert float(ab.power(2.0, 3.0)) == float(ab.power(2, 3)) == 8.0
+
+
+def test_the_inverse_error_function_bends_without_bound():
+    bends = quietly(
+        ab.grad(lambda x: ab.sum(ab.grad(lambda v: ab.sum(ab.erfinv(v)))(x))), np.array([-1.0, 1.0])
+    )
+    assert bends.tolist() == [-inf, inf]
 
 
 # Rounding, remainders, signs

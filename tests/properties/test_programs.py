@@ -122,6 +122,7 @@ def check_all_ways_agree(program: Program) -> None:
     )
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.proves("S0-48")
 @settings(max_examples=40)
 @given(programs())
@@ -129,6 +130,7 @@ def test_eager_traced_and_by_hand_have_the_same_bits(program: Program) -> None:
     check_all_ways_agree(program)
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(programs(most=500))

@@ -28,6 +28,13 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"anabranch {ab.__version__}\n"
 
 
+def test_the_package_runs_as_a_module():
+    ran = subprocess.run(
+        [sys.executable, "-m", "anabranch", "--version"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == f"anabranch {ab.__version__}\n"
+
+
 def test_help_lists_every_command(capsys):
     assert cli.main(["--help"]) == 0
     text = capsys.readouterr().out

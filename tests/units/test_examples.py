@@ -133,6 +133,7 @@ def test_regression_prints_its_way_to_the_line(way):
     assert lines[-1] == "w = 3.0000   b = 1.5000"
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.proves("S0-57", "S0-59", "S0-60")
 def test_the_three_ways_give_equal_bits():
     regression = load("linear_regression")

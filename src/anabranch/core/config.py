@@ -20,6 +20,7 @@ class Options:
     absorb_zero: bool = True
     full_traceback: bool = False
     broadcast: str = "numpy"
+    backend: str = "native"
     # These change no graph:
     nonfinite: str = field(default="propagate", compare=False)
     domain: str = field(default="propagate", compare=False)
@@ -52,6 +53,8 @@ def config(**changes: Any) -> Iterator[Options]:
     Options:
         absorb_zero: whether a cotangent that is exactly 0 absorbs a partial derivative that is
             not finite (default True, see `docs/conventions.md`).
+        backend: what runs graphs that name no backend of their own: `"native"` (default, see
+            `docs/native.md`) or `"reference"`, NumPy node after node.
         broadcast: `"numpy"` (default), or `"strict"`: an elementwise op refuses operands of
             different numbers of axes, scalars apart, so that (128, 1) and (128,) are an error.
         full_traceback: whether errors show the library's own frames (default False).

@@ -56,7 +56,7 @@ class Graph:
     `version` counts structural changes. Two nodes of different graphs never meet in one op.
     """
 
-    def __init__(self, name: str = "graph", backend: str = "reference") -> None:
+    def __init__(self, name: str = "graph", backend: str | None = None) -> None:
         self.name = name
         self.backend = backend
         self.nodes: list[Node] = []

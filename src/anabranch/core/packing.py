@@ -44,7 +44,7 @@ class Packed(NamedTuple):
     """
 
     name: str
-    backend: str
+    backend: str | None
     rows: list[Row]
     others: list[Row]
     outputs: list[Any]

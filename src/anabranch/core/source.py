@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import opcode
 import sys
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -52,6 +53,26 @@ def _remembered(code: CodeType, offset: int) -> RawSource:
         _positions.clear()
     found = _positions[id(code), offset] = RawSource(code, offset)
     return found
+
+
+def user_frame() -> FrameType | None:
+    """The innermost running frame that is not the library's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_library[frame.f_code.co_filename]:
+        frame = frame.f_back
+    return frame
+
+
+def warn(sentence: str) -> None:
+    """A RuntimeWarning at the user's running line."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+        return
+    names = frame.f_globals
+    seen = names.setdefault("__warningregistry__", {})
+    file, name = frame.f_code.co_filename, names.get("__name__")
+    warnings.warn_explicit(sentence, RuntimeWarning, file, frame.f_lineno, name, seen)
 
 
 def capture(skip: int = 1) -> RawSource | None:

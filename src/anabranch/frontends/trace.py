@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
+from anabranch.core.source import warn
 from anabranch.core.strictness import strictly
 from anabranch.core.values import ARRAYS
 from anabranch.errors import ArgumentError, TraceError
@@ -40,7 +40,7 @@ class Static:
 class TraceGraph(Graph):
     """A graph under construction by a running function; it takes in what the function captures."""
 
-    def __init__(self, name: str, backend: str) -> None:
+    def __init__(self, name: str, backend: str | None) -> None:
         super().__init__(name, backend)
         self.captured: dict[int, tuple[Any, Node]] = {}
         self._bits: dict[int, Any] = {}
@@ -135,7 +135,7 @@ def trace_function(
     structure: Any,
     *,
     name: str,
-    backend: str,
+    backend: str | None,
     log: Callable[[str], None] = lambda _: None,
 ) -> Trace:
     """Trace `function` for argument leaves (avals or Static) in the structure of (args, kwargs)."""
@@ -230,12 +230,10 @@ def _settle_captures(
 
 def _warn_of_unwatched(trace: Trace, unwatched: dict[int, Node]) -> None:
     for node in unwatched.values():
-        warnings.warn(
+        warn(
             f"{trace.graph.name} reads an array of {node.avals[0]} (first used at {node.source})"
             " that no name or container leads to: its content is read at each call, but replacing"
-            " it by another array is not noticed",
-            RuntimeWarning,
-            stacklevel=2,
+            " it by another array is not noticed"
         )
 
 
@@ -288,7 +286,7 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> ManualGrap
     leaves, structure = flatten((args, kwargs))
     name = getattr(function, "__name__", type(function).__name__)
     avals = [leaf_aval(leaf) for leaf in leaves]
-    made = trace_function(function, avals, structure, name=name, backend="reference").graph
+    made = trace_function(function, avals, structure, name=name, backend=None).graph
     if isinstance(made, ManualGraph):
         return made
     return made.duplicate(ManualGraph(made.name, made.backend))  # type: ignore[return-value]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 import types
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any
 
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph, ended
 from anabranch.core.node import Edge
-from anabranch.errors import ArgumentError, is_library_file
+from anabranch.core.source import user_frame
+from anabranch.errors import ArgumentError
 from anabranch.frontends.compiled import CompiledFunction
 from anabranch.frontends.execution import Program
 from anabranch.frontends.manual import CompiledGraph
@@ -136,11 +135,3 @@ def _of_node(
     program = Program(copy, "reference", ())
     compiled = CompiledGraph(copy, True, program)
     return recorded_run(program, compiled.prepared(*args, **kwargs)[1], **options)
-
-
-def user_frame() -> FrameType | None:
-    """The innermost running frame that is not the library's own."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_library_file(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame

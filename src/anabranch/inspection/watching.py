@@ -9,11 +9,11 @@ from typing import Any
 from anabranch.core.attention import attention
 from anabranch.core.bind import state
 from anabranch.core.guard import bare
+from anabranch.core.source import user_frame
 from anabranch.frontends.execution import Program
 from anabranch.frontends.tensor import Tensor
 from anabranch.inspection.eager import recorded_walk
 from anabranch.inspection.graphs import recorded_run
-from anabranch.inspection.looking import user_frame
 from anabranch.inspection.record import Record
 from anabranch.inspection.report import Report
 

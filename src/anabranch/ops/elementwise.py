@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.aval import Aval
-from anabranch.core.bind import NUMBERS, bind
+from anabranch.core.bind import bind
 from anabranch.core.dtype import is_floating
 from anabranch.core.op import NoGradient, Op, elementwise
-from anabranch.core.sample import POSITIVE, SIGNED, at, sample
+from anabranch.core.sample import POSITIVE, at, sample
 from anabranch.core.values import as_dtype, owned, settled
-from anabranch.errors import DomainError, DTypeError
+from anabranch.errors import DTypeError
 from anabranch.ops.rules import in_float32, numeric, refuse_bools
-from anabranch.ops.select import absorb, equal, greater, where
 
 inf, nan = math.inf, math.nan
 
@@ -205,59 +204,6 @@ negative: Op = elementwise(
     samples=(at(3.0, value=-3.0, grads=-1.0), at(0.0, value=-0.0, grads=-1.0)),
     scalar="negative",
     doc="The value with its sign changed.",
-)
-
-
-def _power(x: Any, y: Any) -> Any:
-    whole = type(y) is int or (type(y) is float and y.is_integer() and is_floating(x.dtype))
-    if not whole or type(x) in NUMBERS:
-        return bind(power, x, y)
-    return bind(multiply, x, x) if y == 2 else bind(integer_power, x, n=int(y))
-
-
-def _whole(y: float) -> int | None:
-    return int(y) if math.isfinite(y) else None
-
-
-def _power_ref(x: Any, y: Any) -> Any:
-    kinds = np.asarray(x).dtype.kind + np.asarray(y).dtype.kind
-    if set(kinds) <= set("biu") and np.any(np.less(y, 0)):
-        raise DomainError(
-            "negative-integer-power",
-            "integers to a negative power are not integers",
-            hint="x.astype(float) ** y",
-        )
-    return np.power(x, y)
-
-
-def _is_no_power(x: Any, y: Any) -> Any:
-    return ((x < 0) & (np.floor(y) < y)) | ((x == 0) & (y < 0))
-
-
-power: Op = elementwise(
-    "power",
-    numeric(_power_ref),
-    partials=(
-        # Not a choice by b = 0, which would hide that this changes with b there.
-        lambda y, a, b: absorb(b, power(a, b - 1)),
-        # At a = 0 the limit of a**b * log(a) is 0 for b > 0; log(0) itself never enters.
-        lambda y, a, b: where(
-            equal(a, 0), where(greater(b, 0), 0.0, -inf), y * log(where(equal(a, 0), 1.0, a))
-        ),
-    ),
-    outside=("x > 0, a whole y where x < 0, y >= 0 where x = 0", _is_no_power),
-    domain=(POSITIVE, SIGNED),
-    result="arithmetic",
-    call=_power,
-    samples=(
-        at(2.0, 3.0, value=8.0, grads=(12.0, 8.0 * math.log(2.0))),
-        at(0.0, 2.5, value=0.0, grads=(0.0, 0.0), kink=True),
-        at(0.0, 0.0, value=1.0, grads=(0.0, -inf), kink=True),
-        at(0.0, 0.5, value=0.0, grads=(inf, 0.0), kink=True),
-        at(-2.0, 0.5, value=nan, kink=True),
-    ),
-    doc="x to the power y. A Python integer (or whole float) as y uses the power rule at every x,"
-    " and y = 2 is the product x * x.",
 )
 
 

@@ -29,7 +29,24 @@ exp_neg_square: Op = elementwise(
         at(inf, value=0.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="exp_neg_square",
     doc="exp(-x * x), the bell curve, as exact for large x as for small ones.",
+)
+
+exp_square: Op = elementwise(
+    "exp_square",
+    in_float64(lambda x: 1 / error.bell(x)),
+    result="float",
+    real=True,
+    partials=(lambda y, x: 2 * (x * y),),
+    samples=(
+        at(0.0, value=1.0, grads=0.0),
+        at(-1.0, value=math.e, grads=-2 * math.e),
+        at(26.0, value=math.exp(676.0), grads=52 * math.exp(676.0)),
+        at(-inf, value=inf, grads=-inf, kink=True),
+        at(nan, value=nan, kink=True),
+    ),
+    doc="exp(x * x), as exact for large x as for small ones; the slope of `erfinv` is made of it.",
 )
 
 erf: Op = elementwise(
@@ -46,6 +63,7 @@ erf: Op = elementwise(
         at(inf, value=1.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="erf",
     doc="The error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
 )
 
@@ -63,6 +81,7 @@ erfc: Op = elementwise(
         at(inf, value=0.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="erfc",
     doc="1 - erf(x), without its cancellation for large x.",
 )
 
@@ -71,7 +90,7 @@ erfinv: Op = elementwise(
     in_float64(error.erfinv),
     result="float",
     real=True,
-    partials=(lambda y, x: 1 / (_SLOPE * exp_neg_square(y)),),
+    partials=(lambda y, x: exp_square(y) / _SLOPE,),
     domain=INSIDE,
     outside=("-1 < x < 1", lambda x: np.abs(x) >= 1),
     samples=(
@@ -82,5 +101,6 @@ erfinv: Op = elementwise(
         at(-1.0, value=-inf, grads=inf, kink=True),
         at(2.0, value=nan, grads=nan, kink=True),
     ),
+    scalar="erfinv",
     doc="The number whose error function is x.",
 )

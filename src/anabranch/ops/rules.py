@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from anabranch.core.aval import Shape
+from anabranch.core.aval import Shape, aval_of
 from anabranch.core.bind import NUMBERS
-from anabranch.core.dtype import is_floating, is_half
-from anabranch.core.op import float_for
+from anabranch.core.dtype import is_half
+from anabranch.core.op import UNSUPPORTED, float_result
 from anabranch.core.values import settled
 from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 
 Rule = Callable[..., Any]
+LAPACK: Final = UNSUPPORTED("LAPACK computes it, through NumPy")  # what records say of machine code
 Axis = int | tuple[int, ...] | None
 
 
@@ -118,16 +119,16 @@ def numeric(ref: Rule) -> Rule:
 
 
 def in_float32(ref: Rule) -> Rule:
-    """The reference of a function of one float, in several steps.
+    """The reference of a function of floats, in several steps.
 
     Halves take them in float32 and are rounded once; integers are made floats as NumPy does.
     """
 
-    def wide(x: Any, **attrs: Any) -> Any:
-        x = np.asarray(x)
-        dtype = x.dtype if is_floating(x.dtype) else float_for(x.dtype)
+    def wide(*xs: Any, **attrs: Any) -> Any:
+        dtype = float_result(*map(aval_of, xs)).dtype
         steps = np.dtype(np.float32) if is_half(dtype) else dtype
-        return settled(np.asarray(ref(x.astype(steps, copy=False), **attrs)).astype(dtype))
+        made = [np.asarray(x).astype(steps, copy=False) for x in xs]
+        return settled(np.asarray(ref(*made, **attrs)).astype(dtype))
 
     return wide
 

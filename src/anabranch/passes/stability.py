@@ -20,7 +20,6 @@ from anabranch.ops.elementwise import (
     integer_power,
     log,
     multiply,
-    power,
     sigmoid,
     softplus,
     sqrt,
@@ -31,6 +30,7 @@ from anabranch.ops.elementwise import (
 from anabranch.ops.index import slice_
 from anabranch.ops.layout import broadcast_to, permute, reshape, reshaped
 from anabranch.ops.norms import vector_norm
+from anabranch.ops.powers import power
 from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.rules import reduced, shape_of
 from anabranch.ops.select import equal, less, where

@@ -12,6 +12,7 @@ import anabranch as ab
 from anabranch.core.registry import registered_ops, temporary_ops
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.proves("S0-37")
 def test_a_value_dies_after_its_last_reader_and_not_before(no_collector: None) -> None:
     alive: list[tuple[str, int]] = []
@@ -36,6 +37,7 @@ def test_a_value_dies_after_its_last_reader_and_not_before(no_collector: None) -
     assert x.consumers
 
 
+@pytest.mark.usefixtures("on_reference")
 def test_a_value_that_is_read_late_or_returned_stays() -> None:
     g = ab.Graph("demo")
     x = g.parameter("x", (2,), ab.float64)

@@ -184,6 +184,7 @@ def test_both_modes_and_differences_agree(name):
 ALL = {name: f for name, (f, _) in {**SMOOTH, **SPECIAL}.items()}
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", ALL)
 def test_dtypes_shapes_and_front_ends(name, dtype):

@@ -79,6 +79,7 @@ def test_two_orders_of_derivatives_in_both_modes(name):
     assert np.sum(pushed * ct) == close(np.sum(ab.vjp(f, ROWS)[1](ct)[0] * weights), rel=1e-11)
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_front_ends_agree_to_the_bit(name):
     f = FUNCTIONS[name]

@@ -65,6 +65,7 @@ def test_keys_made_of_a_key_all_differ():
     assert len({one.tobytes() for one in made}) == 1500
 
 
+@pytest.mark.usefixtures("on_reference")
 def test_keys_work_in_every_front_end():
     def draw(key):
         one, other = r.split(key)

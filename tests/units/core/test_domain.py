@@ -47,6 +47,12 @@ HARMLESS = [
     (ab.power, (-2.0, -inf)),
     (ab.power, (nan, 0.5)),
     (ab.power, (-2.0, nan)),
+    (ab.xlogy, (0.0, 0.0)),
+    (ab.xlogy, (0.0, -1.0)),
+    (ab.xlog1py, (0.0, -1.0)),
+    (lambda x, y: ab.grad(lambda v: ab.sum(ab.xlogy(x, v)))(y), (0.0, 0.0)),
+    (lambda a, b: ab.grad(lambda v: ab.sum(ab.power(v, b)))(a), (0.0, 0.0)),
+    (lambda a, b: ab.grad(lambda v: ab.sum(ab.power(a, v)))(b), (0.0, 2.5)),
     (lambda x: x**-2, (nan,)),
     (lambda x: x**3, (0.0,)),
 ]

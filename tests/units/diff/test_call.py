@@ -52,6 +52,7 @@ def test_it_computes_eagerly_records_and_traces() -> None:
     assert float(ab.compile(lambda x: encoder(x, W) * 2.0)(X)) == 2 * float(plain(X, W))
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("argnum", [0, 1])
 def test_derivatives_are_those_of_the_function_in_both_modes_and_at_second_order(
     argnum: int,

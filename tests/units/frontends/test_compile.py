@@ -383,7 +383,7 @@ def test_the_cache_is_bounded() -> None:
         assert "128 signatures" in repr(f)
         f(np.ones(199))
         assert len(traces) == 200
-        f(np.ones(0))
+        f(np.ones(50))
     assert len(traces) == 201
 
 
@@ -500,3 +500,34 @@ def test_many_threads_call_one_compiled_function() -> None:
         for t in threads:
             t.join()
     assert errors == []
+
+
+# What runs it
+
+
+def test_machine_code_runs_what_names_no_backend() -> None:
+    f = ab.compile(lambda x: x * 2.0)
+    by_hand = ab.Graph("by hand")
+    run = by_hand.compile(by_hand.parameter("x", (), ab.float64) * 2.0)
+    for program in (f.program(3.0), run.program):
+        assert type(program.executable).__name__ == "NativeExecutable"
+
+
+def test_a_block_can_ask_for_the_reference() -> None:
+    f = ab.compile(lambda x: ab.tanh(x))
+    x = np.linspace(-3.0, 3.0, 101)
+    fast = f(x)
+    with ab.config(backend="reference"):
+        assert f(x).tobytes() == np.tanh(x).tobytes()
+        assert type(f.program(x).executable).__name__ == "ReferenceExecutable"
+        named = ab.compile(lambda x: x * 2.0, backend="native")
+        assert type(named.program(3.0).executable).__name__ == "NativeExecutable"
+    assert f(x).tobytes() == fast.tobytes()
+    assert f.explain_compiles().splitlines()[2] == "  2: the options changed"
+
+
+def test_an_unknown_backend_is_refused_where_it_is_written() -> None:
+    with pytest.raises(ab.errors.ArgumentError, match="unknown-backend"):
+        ab.config(backend="abacus").__enter__()
+    with pytest.raises(ab.errors.ArgumentError, match="unknown-backend"):
+        ab.compile(lambda x: x, backend="abacus")

@@ -54,6 +54,7 @@ def test_a_jacobian_agrees_with_differences(name: str, way: Any) -> None:
     assert np.allclose(found, differences(f, x), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("name", MAPS)
 def test_both_modes_and_every_front_end_agree(name: str) -> None:
     f, x = MAPS[name]
@@ -77,6 +78,7 @@ def test_signs_of_zeros_survive_the_joining_of_rows() -> None:
         assert np.signbit(found[0, 0]) and not np.signbit(found[1, 1])
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_by_hand(mode: str) -> None:
     g = ab.Graph("demo")

@@ -72,6 +72,7 @@ def bits(values: list[Any]) -> list[tuple[Any, ...]]:
     return [(np.shape(v), np.asarray(v).dtype, np.asarray(v).tobytes()) for v in values]
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.proves("S0-48", "S4-09", "S4-08")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_and_gradients_have_the_same_bits(name: str) -> None:
@@ -92,6 +93,7 @@ def test_the_graphs_have_one_structure_hash(name: str) -> None:
     assert len({ab.structure_hash(g) for g in graphs}) == 1
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_default_passes_keep_the_bits(name: str) -> None:
     f, args = FUNCTIONS[name]

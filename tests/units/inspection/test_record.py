@@ -73,6 +73,7 @@ def test_a_function_gives_the_bits_of_the_transforms(program):
     assert [bits(named[n].grads[0]) for n in ("w1", "w2")] == [bits(by_w1), bits(by_w2)]
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("passes", [None, ()])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_compiled_run_is_recorded_with_its_bits(program, passes):

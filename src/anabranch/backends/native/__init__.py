@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import importlib
-import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from anabranch.backends.base import Capabilities, Executable
 from anabranch.backends.reference import ReferenceBackend
 from anabranch.core.graph import Graph
+from anabranch.core.source import warn
 
 
 class NativeBackend:
@@ -25,10 +26,16 @@ class NativeBackend:
     name = "native"
     capabilities = Capabilities()
 
-    def compile(self, graph: Graph) -> Executable:
-        made = None if any(node.logs for node in graph.nodes) else _executable_type()
-        executable: Executable = ReferenceBackend().compile(graph) if made is None else made(graph)
-        return executable
+    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
+        is_logged = any(node.logs for node in graph.nodes)
+        made = None if is_logged else _executable_type()
+        if made is not None:
+            executable: Executable = made(graph, donated)
+            return executable
+        stands_in = ReferenceBackend().compile(graph)
+        reason = "a value is logged at each run" if is_logged else "llvmlite cannot be imported"
+        stands_in.remark = f"{reason}, so {stands_in.remark}"
+        return stands_in
 
 
 @functools.lru_cache(maxsize=1)
@@ -37,10 +44,8 @@ def _executable_type() -> Any:
     try:
         return importlib.import_module("anabranch.backends.native.executable").NativeExecutable
     except ImportError as error:
-        warnings.warn(
+        warn(
             f"the native backend needs llvmlite, which cannot be imported ({error}); graphs run on"
-            ' the reference backend (pip install "anabranch[native]")',
-            RuntimeWarning,
-            stacklevel=2,
+            " the reference backend (pip install llvmlite)"
         )
         return None
