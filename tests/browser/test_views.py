@@ -140,3 +140,16 @@ def test_long_names_are_whole_among_the_gradients(show, graphs):
     button = seen.page.locator("#gradients th button").first
     assert button.evaluate("e => e.closest('th').scrollWidth <= e.closest('th').clientWidth")
     assert button.inner_text() == trace["nodes"][0]["name"]
+
+
+def test_leaves_can_be_taken_together_by_scope(show, graphs):
+    seen = show(graphs["perceptron"], "view=gradients")
+    seen.page.get_by_label("by scope").check()
+    rows = seen.page.locator("#gradients tbody tr").all_inner_texts()
+    assert [row.split("\t")[:2] for row in rows] == [[f"layer{k}", "2 leaves"] for k in (1, 2, 3)]
+    cells = rows[0].split("\t")
+    report = graphs["perceptron"].grads(by="scope").rows[0]
+    assert (float(cells[3]), cells[5]) == (float(f"{report.grad:.4g}"), f"{report.zero}/48")
+    seen.page.get_by_label("by scope").uncheck()
+    assert seen.page.locator("#gradients tbody tr").count() == 6
+    assert show(graphs["story"], "view=gradients").page.get_by_label("by scope").count() == 0
