@@ -64,7 +64,7 @@ def test_the_story_adds_what_goes_to_one_output():
     text = str(looked().story())
     assert "#1.1" in text
     assert "3.219 + 2 = 5.219" in text
-    assert "Each input gets it times" in text
+    assert "Its rule makes one gradient for each input." in text
 
 
 def test_contributions_to_different_outputs_are_never_added():
