@@ -61,7 +61,7 @@ def test_a_table_has_a_row_for_each_output():
 
 
 def test_the_story_adds_what_goes_to_one_output():
-    text = str(looked().story())
+    text = " ".join(str(looked().story()).split())
     assert "#1.1" in text
     assert "3.219 + 2 = 5.219" in text
     assert "Its rule makes one gradient for each input." in text
