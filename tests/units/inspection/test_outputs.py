@@ -140,3 +140,14 @@ def test_a_query_looks_at_every_output():
     assert [row.out for row in report.table(where="grad:none").rows] == []
     found = report.table(where="op:*slogdet grad:>5").rows
     assert [row.name for row in found] == ["#1.0", "#1.1"]
+
+
+def test_the_first_contribution_to_an_output_joins_nothing():
+    sent = [one for block in ab.inspect(eigen, MATRIX).story().blocks for one in block.deliveries]
+    mine = [one for one in sent if one.to == 1]
+    assert sorted({one.out for one in mine}) == [0, 1]
+    for out in (0, 1):
+        firsts = [one.before is None for one in mine if one.out == out]
+        assert firsts == [True] + [False] * (len(firsts) - 1)
+        total = [one for one in mine if one.out == out][-1].after
+        assert total.v == ab.inspect(eigen, MATRIX).trace.nodes[1].outputs[out].grad.v
