@@ -26,6 +26,10 @@ def test_the_table_sorts_searches_and_follows(show, graphs):
     seen.page.get_by_role("button", name="gradient", exact=True).click()
     seen.page.get_by_role("button", name="gradient ↑").click()
     assert seen.page.locator("th[aria-sort='descending']").inner_text().startswith("gradient")
+    largest = graphs["perceptron"].table(sort="gradient").rows[0].name
+    assert rows(seen)[0][1] == largest == "layer3.W"
+    seen.page.get_by_role("button", name="gradient ↓").click()
+    assert rows(seen)[0][5] == "∅"  # what has none comes before all others
     seen.press("/")
     seen.page.keyboard.type("layer2 op:input")
     assert [row[1] for row in rows(seen)] in (["layer2.W", "layer2.b"], ["layer2.b", "layer2.W"])
