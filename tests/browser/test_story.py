@@ -192,6 +192,9 @@ def test_every_output_has_a_row_and_a_river_of_its_own(show, graphs):
     assert "1.609 + 1.609 + 2 = 5.219" in panel
     seen.press("ArrowLeft")
     assert "Its rule makes one gradient for each input" in seen.text("#panel")
+    seen.press("ArrowLeft", "ArrowLeft")
+    assert "gradient 3.219, 2 of 3 contributions arrived" in seen.node("#1")  # a sum on its way
+    seen.press("End")
     seen.press("t")
     row = seen.page.locator("#table tbody tr").nth(1).inner_text().split("\t")
     assert row[4:6] == ["1 ; 1.609", "∅ ; 5.219"]
