@@ -31,7 +31,23 @@ def of_square(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda t: f(mp.sqrt(t))
 
 
+def log_rest(s: Any) -> Any:
+    """(2 atanh(s) - 2s) / s**3."""
+    return (mp.log((1 + s) / (1 - s)) - 2 * s) / s**3
+
+
+def erfcx_turned(u: Any) -> Any:
+    """exp(x*x) erfc(x) (x + ERFCX_TURN) for u = (x - ERFCX_TURN) / (x + ERFCX_TURN)."""
+    x = ERFCX_TURN * (1 + u) / (1 - u)
+    return mp.exp(x * x) * mp.erfc(x) * (x + ERFCX_TURN)
+
+
+def turned(x: Any) -> Any:
+    return (mp.mpf(x) - ERFCX_TURN) / (mp.mpf(x) + ERFCX_TURN)
+
+
 TINY = mp.mpf(10) ** -25
+ERFCX_TURN, ERF_END, SINH_END = 4.0, 0.8125, 1.0  # where pieces begin
 HALF_LOG_2 = mp.log(2) / 2 * mp.mpf("1.0005")
 # name: function, interval, degrees for float64 and float32
 FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
@@ -39,7 +55,7 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
     "EXP": (exp_rest, -HALF_LOG_2, HALF_LOG_2, 10, 4),
     # log(1+g) = g - (g*g/2 - s * (g*g/2 + z * LOG(z))), with s = g/(2+g), z = s*s
     "LOG": (
-        of_square(lambda s: (mp.log((1 + s) / (1 - s)) - 2 * s) / s**3),
+        of_square(log_rest),
         TINY,
         mp.mpf("0.0295"),
         7,
@@ -50,6 +66,26 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
     # sin(x) = x + x*z * SIN(z), cos(x) = 1 - z/2 + z*z * COS(z), up to pi/4
     "SIN": (of_square(lambda x: (mp.sin(x) - x) / x**3), TINY, mp.mpf("0.6200"), 6, 3),
     "COS": (of_square(lambda x: (mp.cos(x) - 1 + x**2 / 2) / x**4), TINY, mp.mpf("0.6200"), 6, 3),
+    # tan(x) = x + x*z * TAN(z), up to pi/4
+    "TAN": (of_square(lambda x: (mp.tan(x) - x) / x**3), TINY, mp.mpf("0.6200"), 13, 6),
+    # sinh(x) = x + x*z * SINH(z), up to SINH_END
+    "SINH": (of_square(lambda x: (mp.sinh(x) - x) / x**3), TINY, SINH_END**2, 7, 3),
+    # arcsin(x) = x + x*z * ARCSIN(z), up to 1/2
+    "ARCSIN": (of_square(lambda x: (mp.asin(x) - x) / x**3), TINY, mp.mpf("0.2501"), 12, 5),
+    # arctan(x) = x + x*z * ARCTAN(z), up to tan(pi/8)
+    "ARCTAN": (of_square(lambda x: (mp.atan(x) - x) / x**3), TINY, mp.mpf("0.1716"), 11, 4),
+    # erf(x) = x + x * ERF(z), up to ERF_END
+    "ERF": (of_square(lambda x: mp.erf(x) / x - 1), TINY, ERF_END**2, 11, 5),
+    # exp(x*x) erfc(x) = w * ERFCX(u), w = 1 / (x + ERFCX_TURN), u = 1 - 2 ERFCX_TURN w
+    "ERFCX": (erfcx_turned, turned(ERF_END), turned(27.3), 20, 10),
+    # atanh(s)/s = 1 + z/3 + z*z * ATANH(z), as for LOG
+    "ATANH": (
+        of_square(lambda s: (log_rest(s) / 2 - mp.mpf(1) / 3) / s**2),
+        mp.mpf(10) ** -12,
+        mp.mpf("0.0295"),
+        8,
+        3,
+    ),
 }
 
 
@@ -69,6 +105,36 @@ def parts(value: Any, bits: int, count: int) -> list[float]:
     return found
 
 
+CONSTANTS = {
+    # name: value, and how many digits the first part has for float64 and float32
+    "LOG_2": (mp.log(2), 32, 15),  # the first part times an exponent is exact
+    "LOG10_2": (mp.log10(2), 32, 15),
+    "LOG10_E": (1 / mp.log(10), 53, 24),
+    "LOG2_2": (mp.mpf(1), 32, 15),
+    "LOG2_E": (1 / mp.log(2), 53, 24),
+}
+
+
+def print_constants() -> None:
+    """Numbers in parts."""
+    for name, (value, *lengths) in CONSTANTS.items():
+        for bits, first in zip((64, 32), lengths, strict=True):
+            high = parts(value, first, 1)[0]
+            low = parts(value - high, 53 if bits == 64 else 24, 1)[0]
+            print(f"{name}_{bits} = {(high, low)!r}")
+    for bits, digits in ((64, 53), (32, 24)):
+        found = [tuple(parts(k * mp.pi / 4, digits, 2)) for k in range(5)]
+        print(f"QUARTERS_{bits} = {tuple(found)!r}")
+    f, low, high, *degrees = FITS["ERFCX"]
+    for bits, digits, degree in ((64, 53, degrees[0]), (32, 24, degrees[1])):
+        exact = polynomial(f, low, high, mp.mpf(0), degree)[:2]
+        print(f"ERFCX_START_{bits} = {tuple(tuple(parts(c, digits, 2)) for c in exact)!r}")
+    print(f"THIRD = {tuple(parts(mp.mpf(1) / 3, 53, 2))!r}")
+    print(f"TWICE_LOG2_E = {tuple(parts(2 / mp.log(2), 53, 2))!r}")
+    print(f"CBRT = {tuple(fitted(mp.cbrt, 0.7, 5.7, 6))!r}")
+    print(f"ERFCX_TURN, ERF_END, SINH_END = {ERFCX_TURN}, {ERF_END}, {SINH_END}")
+
+
 def main() -> None:
     """Print the module."""
     print('"""Coefficients by rising powers; made by `scripts/fit_coefficients.py`."""\n')
@@ -79,10 +145,7 @@ def main() -> None:
                 print(f"    {c!r},")
             print(")")
     print(f"HALF_PI = {tuple(parts(mp.pi / 2, 53, 3))!r}")
-    for bits, first in ((64, 32), (32, 15)):  # the first part times an exponent is exact
-        high = parts(mp.log(2), first, 1)[0]
-        low = parts(mp.log(2) - high, 53 if bits == 64 else 24, 1)[0]
-        print(f"LOG_2_{bits} = {(high, low)!r}")
+    print_constants()
     with mp.workdps(500):  # 64 zero bits, then the binary digits of 2/pi
         digits = int(mp.floor(2 / mp.pi * mp.mpf(2) ** (64 * 20)))
     words = [0, *((digits >> 64 * (19 - i)) & (2**64 - 1) for i in range(20))]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes as _ml_dtypes
 import numpy as _numpy
 
+from anabranch import cache as cache
 from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
 from anabranch import datasets as datasets
 from anabranch import errors as errors
@@ -21,6 +22,7 @@ from anabranch.core.bind import scope as scope
 from anabranch.core.check import check as check
 from anabranch.core.config import config as config
 from anabranch.core.identity import structure_hash as structure_hash
+from anabranch.core.late import late_names as _late_names
 from anabranch.core.node import Node as Node
 from anabranch.core.op import NO_GRADIENT as NO_GRADIENT
 from anabranch.core.op import UNSUPPORTED as UNSUPPORTED
@@ -29,6 +31,8 @@ from anabranch.core.op import elementwise as elementwise
 from anabranch.core.op import public_functions as _public_functions
 from anabranch.core.sample import at as at
 from anabranch.core.sample import sample as sample
+from anabranch.core.spare import set_spare_limit as set_spare_limit
+from anabranch.core.spare import trim as trim
 from anabranch.core.text import listing as listing
 from anabranch.errors import AnabranchError as AnabranchError
 from anabranch.errors import ArgumentError as ArgumentError
@@ -81,9 +85,6 @@ from anabranch.frontends.transforms import gradients as gradients
 from anabranch.frontends.transforms import jvp as jvp
 from anabranch.frontends.transforms import value_and_grad as value_and_grad
 from anabranch.frontends.transforms import vjp as vjp
-from anabranch.inspection.looking import inspect as inspect
-from anabranch.inspection.looking import why as why
-from anabranch.inspection.report import Report as Report
 from anabranch.testing.gradients import check_gradients as check_gradients
 
 __version__ = "0.1.0"
@@ -98,6 +99,20 @@ float64 = _numpy.float64
 
 globals().update(_public_functions())
 
-if TYPE_CHECKING:  # so that type checkers let the gathered functions pass
+# What draws and explains is not loaded by those who only compute.
+_late_names(
+    globals(),
+    {
+        "inspect": "anabranch.inspection.looking",
+        "why": "anabranch.inspection.looking",
+        "Report": "anabranch.inspection.report",
+    },
+)
 
+if TYPE_CHECKING:
+    from anabranch.inspection.looking import inspect as inspect
+    from anabranch.inspection.looking import why as why
+    from anabranch.inspection.report import Report as Report
+
+    # So that type checkers let the gathered functions pass.
     def __getattr__(name: str) -> Any: ...

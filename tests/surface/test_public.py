@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from operator import attrgetter
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import anabranch as ab
 from anabranch.core import operators
 from anabranch.core.registry import functions, registered_ops
 
-PUBLIC = sorted(name for name in vars(ab) if not name.startswith("_"))
+PUBLIC = sorted(name for name in dir(ab) if not name.startswith("_"))
 SUBPACKAGES = {
     path.stem for path in Path(ab.__file__).parent.iterdir() if path.suffix in ("", ".py")
 }
@@ -59,3 +61,27 @@ def test_operators_name_functions_that_exist() -> None:
 def test_type_checkers_see_no_private_helper_among_the_public_names() -> None:
     shown = {n for n in PUBLIC if inspect.ismodule(getattr(ab, n))}
     assert shown <= SUBPACKAGES
+
+
+def test_names_that_load_late_are_public_like_the_others() -> None:
+    program = """
+import sys
+import anabranch as ab
+late = {"inspect", "why", "Report"}
+assert not late & set(vars(ab))
+assert late <= set(dir(ab)) and late <= set(ab.__all__)
+loaded = [name for name in sys.modules if name.startswith("anabranch.inspection")]
+assert not loaded, loaded
+from anabranch import *
+assert Report is ab.Report and inspect is ab.inspect is vars(ab)["inspect"]
+x = ab.tensor(3.0, requires_grad=True, name="x")
+assert isinstance(inspect(x * x), Report)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_name_that_is_nowhere_is_told_as_python_tells_it() -> None:
+    with pytest.raises(AttributeError, match="module 'anabranch' has no attribute 'inspekt'") as e:
+        ab.inspekt
+    assert e.value.name == "inspekt" and e.value.obj is ab
+    assert not hasattr(ab, "inspekt")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from anabranch.backends.plan import Plan, Timing
 from anabranch.core.graph import Graph
 
 
@@ -18,12 +19,26 @@ class Capabilities:
 
 
 @dataclass(frozen=True)
+class Same:
+    """In a pattern: this very object, and no other."""
+
+    value: Any
+
+
+# How values lie in containers: the number of one, `Same`, or (type, patterns of its parts). The
+# parts of a dict are (key, pattern).
+Pattern = int | Same | tuple[type, Sequence[Any]]
+
+
+@dataclass(frozen=True)
 class Call:
     """How users call a program as a Python function.
 
     Attributes:
         name: what Python calls it.
-        container: how the outputs come: the number of one, or (tuple or list, containers).
+        arguments: one pattern for each positional argument, of the numbers of parameters.
+        named: one for each argument by name, in the order in which they are written.
+        result: the pattern of what is returned, of the numbers of outputs.
         slow: a function for all that is not expected, with the same arguments.
         captured: the arrays for the last parameters; those before are arguments.
         bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
@@ -31,7 +46,9 @@ class Call:
     """
 
     name: str
-    container: Any
+    arguments: Sequence[Pattern]
+    named: Mapping[str, Pattern]
+    result: Pattern
     slow: Callable[..., Any]
     captured: Sequence[Any] = ()
     bindings: Sequence[Any] = ()
@@ -41,11 +58,32 @@ class Executable(Protocol):
     """A compiled graph."""
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs for one value for each parameter, which the caller has checked."""
+        """The outputs for one value for each parameter, which the caller has checked.
+
+        An output that may be written into a parameter's array can be that array.
+        """
         ...
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """A quicker way to call it; None if there is none."""
+        ...
+
+    def raw(self, captured: Sequence[Any]) -> Any:
+        """Its C function for the other parameters, with these arrays for the last; None if none."""
+        ...
+
+    # Looking at it
+
+    def plan(self) -> Plan:
+        """What it consists of."""
+        ...
+
+    def text(self, kind: str) -> str | None:
+        """Its `"ir"` or `"asm"`; None if it has none."""
+        ...
+
+    def timing(self, arguments: Sequence[Any]) -> Timing | None:
+        """What each step of the plan takes with these arguments; None if there are no steps."""
         ...
 
 
@@ -55,6 +93,10 @@ class Backend(Protocol):
     name: str
     capabilities: Capabilities
 
-    def compile(self, graph: Graph) -> Executable:
-        """Prepare a legal graph with outputs."""
+    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
+        """Prepare a legal graph with outputs.
+
+        `donated` says which parameters are arrays that an output may be written into, and which
+        output. A run that fails has written nothing there.
+        """
         ...

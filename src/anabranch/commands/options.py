@@ -14,7 +14,7 @@ from typing import Any
 
 from anabranch.commands import expression, program
 from anabranch.commands.failure import USAGE, CommandError
-from anabranch.errors import ArgumentError
+from anabranch.errors import ArgumentError, OutOfRangeError
 from anabranch.inspection.eager import recorded_tensors
 from anabranch.inspection.printed import Printed
 from anabranch.inspection.report import Report
@@ -133,7 +133,7 @@ def asking() -> Iterator[None]:
     """In the block, what a report cannot be asked is wrong usage."""
     try:
         yield
-    except ArgumentError as error:
+    except (ArgumentError, OutOfRangeError) as error:
         hint = f"\n  hint: {error.hint}" if error.hint else ""
         raise CommandError(f"{error.sentence}{hint}", USAGE) from None
 

@@ -59,26 +59,41 @@ class State(threading.local):
     line: RawSource | None = None
     scope: str = ""
 
-    @contextmanager
-    def changed(self, **changes: Any) -> Iterator[None]:
+    def changed(self, **changes: Any) -> _Changed:
         """These fields have other values in the block, and their own again behind it."""
         if "trace" in changes:
             changes["door"] = changes["trace"]
-        before = {name: getattr(self, name) for name in changes}
-        self.__dict__.update(changes)
-        try:
-            yield
-        finally:
-            self.__dict__.update(before)
+        return _Changed(changes)
 
 
 state = State()
+
+
+class _Changed:
+    """Each `backward` enters one: a generator would take three times as long."""
+
+    __slots__ = ("_before", "_changes")
+
+    def __init__(self, changes: dict[str, Any]) -> None:
+        self._changes = changes
+
+    def __enter__(self) -> None:
+        self._before = {name: getattr(state, name) for name in self._changes}
+        state.__dict__.update(self._changes)
+
+    def __exit__(self, *_: object) -> None:
+        state.__dict__.update(self._before)
+
+
 _frontends: dict[type, tuple[int, Apply]] = {}
+_appliers: dict[tuple[type, ...], Apply] = {}  # what `_applier` found
+_MANY_KINDS = 1_000
 
 
 def register_frontend(operand: type, rank: int, apply: Apply) -> None:
     """Let `apply` handle ops on this type of operand; the highest rank among the operands wins."""
     _frontends[operand] = (rank, apply)
+    _appliers.clear()
 
 
 _holding: list[Callable[[Any], Any]] = []  # how to wrap a plain array, and how to unwrap it
@@ -125,12 +140,18 @@ def bind(op: Op | str, *args: Any, **attrs: Any) -> Any:
     door = state.door
     if door is not None:
         return door.apply(record, args, attrs)
-    best = None
-    for arg in args:
-        found = _frontends.get(type(arg))
-        if found is not None and (best is None or found[0] > best[0]):
-            best = found
-    return compute(record, args, attrs) if best is None else best[1](record, args, attrs)
+    kinds = (*map(type, args),)
+    apply = _appliers.get(kinds)
+    return (apply or _applier(kinds))(record, args, attrs)
+
+
+def _applier(kinds: tuple[type, ...]) -> Apply:
+    """Who applies ops on operands of these types: the front end of the highest rank among them."""
+    found = [_frontends[kind] for kind in kinds if kind in _frontends]
+    apply = max(found, key=lambda one: one[0])[1] if found else compute
+    if len(_appliers) < _MANY_KINDS:
+        _appliers[kinds] = apply
+    return apply
 
 
 def compute(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

@@ -51,6 +51,30 @@ _NOT_WRITTEN: Final = Unsupported("no such rule is written yet")
 Slot = Rule | NoGradient | Unsupported | float  # a number stands for a constant partial
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """Machine code that is a loop nest of its own.
+
+    Fields:
+        name: which of the backend's kernels.
+        join: the emitter's method by which it joins elements, for kernels that do.
+    """
+
+    name: str
+    join: str = ""
+
+
+@dataclass(frozen=True)
+class MadeOf:
+    """Machine code that is that of other ops.
+
+    Fields:
+        rule: `(*xs, **attrs)` in terms of other ops, whose avals it has; None where it has none.
+    """
+
+    rule: Rule
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """One kind of operation.
@@ -78,9 +102,9 @@ class Op:
         scalar: machine code of one element: the emitter's method of this name, on operands
             promoted as NumPy would, or a function `(emitter, *operands, **attrs)`.
         lower: machine code of an op that is no elementwise one: the name of a reduction over
-            `axes`, `"product"` for a product of matrices, or, for one that only moves elements,
-            `(view, **attrs)` giving the view that shows them where they lie, None where no view
-            can.
+            `axes`, `"product"` for a product of matrices, a `Kernel`, a `MadeOf` for what other
+            ops compute, or, for one that only moves elements, `(view, **attrs)` giving the view
+            that shows them where they lie, None where no view can.
         lowerings: rules of other backends by backend name.
         batch: the rule that maps the op over a new axis.
         outside: what the operands must be, in words, and `(*xs, **attrs)`, which says where they
@@ -111,7 +135,7 @@ class Op:
     jvp: tuple[Slot | None, ...] | Callable[[int], Any] | None = None
     call: Rule | None = None
     scalar: Slot | str = _NOT_WRITTEN
-    lower: Slot | str = _NOT_WRITTEN
+    lower: Slot | str | Kernel | MadeOf = _NOT_WRITTEN
     lowerings: Mapping[str, Slot] = field(default_factory=dict)
     batch: Slot = _NOT_WRITTEN
     outside: tuple[str, Rule] | None = None

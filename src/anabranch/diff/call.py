@@ -10,7 +10,7 @@ from typing import Any
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
-from anabranch.core.op import Op
+from anabranch.core.op import MadeOf, Op
 from anabranch.core.replay import replay, replayed
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import settled
@@ -94,6 +94,7 @@ CALL = Op(
     vjp=_rule,
     common=_all_cotangents,
     arity=2,
+    lower=MadeOf(lambda *xs, graph: tuple(replay(graph, xs))),
     samples=(
         sample([2.0, 3.0], [5.0, 7.0], value=[12.0, 24.0], grads=([6, 8], [2, 3]), graph=_part(2)),
         sample(normal(3), normal(3), graph=_part(3)),

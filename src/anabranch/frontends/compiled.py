@@ -9,26 +9,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from anabranch.core.aval import Aval
 from anabranch.core.bind import NUMBERS, state
-from anabranch.core.config import options
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
-from anabranch.core.identity import value_key
 from anabranch.core.node import Edge
 from anabranch.core.replay import replay
 from anabranch.core.source import warn
 from anabranch.core.values import plain, settled
 from anabranch.errors import ArgumentError
-from anabranch.frontends.containers import flatten
+from anabranch.frontends.containers import flatten, positional_names
+from anabranch.frontends.donation import donated_parameters, given_away
 from anabranch.frontends.execution import Passes, Program, find_backend
+from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.quick import quick_entry, weakly
+from anabranch.frontends.signatures import Key, difference, signature
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
 
 _CACHE_SIZE = 128
 _MANY_COMPILES = 8
-Key = tuple[Any, ...]
 
 
 class CompiledFunction:
@@ -41,6 +40,7 @@ class CompiledFunction:
         passes: Passes,
         without: Sequence[str],
         static: Iterable[str | int],
+        donate: Iterable[str | int],
         verbose: bool,
     ) -> None:
         functools.update_wrapper(self, function)
@@ -50,6 +50,7 @@ class CompiledFunction:
         self.without = without
         self.name = getattr(function, "__name__", type(function).__name__)
         self._static = tuple(static)
+        self._donate = tuple(donate)
         self._verbose = verbose
         self._cache: OrderedDict[Key, tuple[Trace, Program]] = OrderedDict()
         self._reasons: list[str] = []
@@ -76,7 +77,7 @@ class CompiledFunction:
         tracked = any(type(v) is Tensor and v.is_tracked for v in values)
         if state.recording and tracked and (gives_tensors or state.transforms):
             return trace.result(replay(trace.graph, values) if trace.graph.outputs else [])
-        results = program.run([_plain(v) for v in values]) if trace.graph.outputs else []
+        results = program.run(_arguments(program, values)) if trace.graph.outputs else []
         if gives_tensors:
             results = [make_tensor(out) for out in results]
         return trace.result(results)
@@ -90,7 +91,7 @@ class CompiledFunction:
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
         if self._static:
-            names = _positional_names(self.function)
+            names = positional_names(self.function)
             fixed = {names[s] if isinstance(s, int) else s for s in self._static}
             args = [
                 Static(a) if i < len(names) and names[i] in fixed else a for i, a in enumerate(args)
@@ -99,7 +100,7 @@ class CompiledFunction:
         return flatten((tuple(args), kwargs))
 
     def _compiled(self, leaves: list[Any], structure: Any) -> tuple[Trace, Program]:
-        key = self._key(leaves, structure)
+        key = signature(leaves, structure)
         found = self._cache.get(key)
         if found is not None:
             broken = [guard.reason for guard in found[0].guards if not guard.holds()]
@@ -108,13 +109,14 @@ class CompiledFunction:
                 return found
             self._note("; ".join(dict.fromkeys(broken)))
         else:
-            self._note(self._reason(key))
+            self._note(difference(self._last_key, key))
         log = self._print if self._verbose else lambda _: None
         avals = [leaf_aval(leaf) for leaf in leaves]
         trace = trace_function(
             self.function, avals, structure, name=self.name, backend=self.backend, log=log
         )
-        program = Program(trace.graph, self.backend, self.passes, self.without)
+        donated = donated_parameters(self.function, self._donate, leaves, structure)
+        program = Program(trace.graph, self.backend, self.passes, self.without, donated)
         log(f"5 compiled by {find_backend(self.backend).name}")
         self._cache[key] = trace, program
         self._offer_quick_entry(trace, program, leaves, structure)
@@ -135,26 +137,6 @@ class CompiledFunction:
             self._entries += 1
             self.__class__ = type("CompiledFunction", (CompiledFunction,), {"__call__": entry})
 
-    def _key(self, leaves: list[Any], structure: Any) -> Key:
-        return (options(), structure, *map(_leaf_key, leaves))
-
-    def _reason(self, key: Key) -> str:
-        """Why no compiled graph fits, told against the last one that was made."""
-        if self._last_key is None:
-            return "first call"
-        if self._last_key[1] != key[1]:
-            return "the containers or the number of arguments changed"
-        if self._last_key[0] != key[0]:
-            return "the options changed"
-        return (
-            "; ".join(
-                f"argument {i}: {_shown(old)} became {_shown(new)}"
-                for i, (old, new) in enumerate(zip(self._last_key[2:], key[2:], strict=True))
-                if old != new
-            )
-            or "an earlier one was dropped from the cache"
-        )
-
     def _note(self, reason: str) -> None:
         self._reasons.append(reason)
         if len(self._reasons) > _MANY_COMPILES and not self._warned:
@@ -174,9 +156,91 @@ class CompiledFunction:
         """The compiled graph for these arguments: as built, optimised, and the passes' reports."""
         return self._compiled(*self._leaves(args, kwargs))[1]
 
+    @boundary
+    def raw(self, *args: Any, **kwargs: Any) -> Any:
+        """The compiled program for arguments like these as a C function, without any checks.
+
+        The object has the function's address, its signature, and calls on arrays that stay in
+        place; what its caller must guarantee is told there and in `docs/native.md`.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, and for a result that is
+                a fixed number.
+
+        Example:
+            >>> import anabranch as ab, numpy as np
+            >>> scale = ab.compile(lambda x: x * 2.0)
+            >>> raw = scale.raw(np.zeros(3))
+            >>> (x,), (y,) = raw.arrays()
+            >>> run = raw.bind([x], [y])
+            >>> x[:] = 1.0, 2.0, 3.0
+            >>> run()
+            >>> y
+            array([2., 4., 6.])
+        """
+        trace, program = self._compiled(*self._leaves(args, kwargs))
+        return program.raw([_plain(value) for value in trace.captured])
+
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The optimised graph for these arguments."""
         return self.program(*args, **kwargs).optimised
+
+    @boundary
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+        """What became of the function for these arguments: passes, steps, memory; `print` it.
+
+        Without arguments it speaks of what was compiled last.
+
+        Args:
+            args, kwargs: as for a call; what they would compile is compiled, and nothing is run.
+            time: also run it, and measure each step against what a core of this machine can do.
+
+        Raises:
+            ArgumentError: `[not-compiled]` without arguments, before anything was compiled.
+        """
+        if time:
+            program, values = self._asked(args, kwargs, with_values=True)
+            return explained(self.name, program, values)
+        return explained(self.name, self._asked(args, kwargs)[0])
+
+    @boundary
+    def ir(self, *args: Any, **kwargs: Any) -> str:
+        """The LLVM IR for these arguments; without any, of what was compiled last.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
+        """
+        return code_text(self.name, self._asked(args, kwargs)[0], "ir")
+
+    @boundary
+    def asm(self, *args: Any, **kwargs: Any) -> str:
+        """The assembly for these arguments; without any, of what was compiled last.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
+        """
+        return code_text(self.name, self._asked(args, kwargs)[0], "asm")
+
+    def _asked(
+        self, args: Sequence[Any], kwargs: dict[str, Any], with_values: bool = False
+    ) -> tuple[Program, list[Any]]:
+        """The program that is asked about, and values for its parameters if these are needed."""
+        if args or kwargs or _takes_nothing(self.function):
+            leaves, structure = self._leaves(args, kwargs)
+            trace, program = self._compiled(leaves, structure)
+            return program, [_plain(v) for v in _values(leaves, trace)]
+        if not self._cache:
+            raise ArgumentError(
+                "not-compiled",
+                f"{self.name} was compiled for no arguments yet, so there is nothing to tell",
+                hint=f"{self.name}.explain(x), or call it first",
+            )
+        if with_values:
+            raise ArgumentError(
+                "bad-argument", f"{self.name}.explain(time=True) needs arguments to run with"
+            )
+        last = self._cache.get(self._last_key or ()) or next(reversed(self._cache.values()))
+        return last[1], []
 
     def explain_compiles(self) -> str:
         """Why each compile happened, and what each compiled graph holds on to."""
@@ -196,45 +260,6 @@ class CompiledFunction:
         return f"<compiled {self.name}, {len(self._cache)} signatures>"
 
 
-def _leaf_key(leaf: Any) -> Any:
-    kind = leaf_aval(leaf)
-    if isinstance(kind, Aval):
-        return kind
-    value = kind.value
-    if callable(value) or value_key(value).startswith(f"{type(value).__name__}:<"):
-        return _Same(value)
-    return type(value), value_key(value)
-
-
-class _Same:
-    """A key that holds on to an object and equals only itself."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    @property
-    def _parts(self) -> tuple[int, int]:
-        # Each access to a method makes a new object: what counts is its owner and its function.
-        if isinstance(self.value, types.MethodType):
-            return id(self.value.__self__), id(self.value.__func__)
-        return id(self.value), 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._parts == other._parts
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-def _shown(key: Any) -> str:
-    if isinstance(key, Aval):
-        return f"{key} number" if key.weak else str(key)
-    return str(key[1]) if isinstance(key, tuple) else repr(key)
-
-
 def _values(leaves: Sequence[Any], trace: Trace) -> list[Any]:
     """What a compiled graph takes: the leaves that are no part of the program, and captures."""
     return [v for v in leaves if not isinstance(leaf_aval(v), Static)] + trace.captured
@@ -247,7 +272,16 @@ def _plain(value: Any) -> Any:
     return value if type(value) in NUMBERS else settled(plain(value))
 
 
-def _require_arguments(function: Callable[..., Any], names: Iterable[str | int]) -> None:
+def _arguments(program: Program, values: Sequence[Any]) -> list[Any]:
+    """The arguments as the executable takes them; donated arrays are those of the caller."""
+    arguments = [_plain(v) for v in values]
+    if not program.donated:
+        return arguments
+    names = [str(p.name) for p in program.graph.parameters]
+    return given_away(program.donated, values, arguments, names)
+
+
+def _require_arguments(word: str, function: Callable[..., Any], names: Iterable[str | int]) -> None:
     parameters = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
@@ -255,16 +289,15 @@ def _require_arguments(function: Callable[..., Any], names: Iterable[str | int])
         if name not in (parameters if isinstance(name, str) else range(len(parameters))):
             raise ArgumentError(
                 "no-such-argument",
-                f"static names {name!r}, the function has: {', '.join(parameters)}",
+                f"{word} names {name!r}, the function has: {', '.join(parameters)}",
             )
 
 
-def _positional_names(function: Callable[..., Any]) -> list[str]:
-    return [
-        p.name
-        for p in inspect.signature(function).parameters.values()
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    try:
+        return not inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of a function that is not written in Python
+        return False
 
 
 @boundary
@@ -275,6 +308,7 @@ def compile(
     passes: Passes = None,
     without: Sequence[str] = (),
     static: str | int | Iterable[str | int] = (),
+    donate: str | int | Iterable[str | int] = (),
     verbose: bool = False,
 ) -> Any:
     """Make a function run as a compiled graph, traced once for each signature.
@@ -292,9 +326,15 @@ def compile(
         passes: names of passes or pass functions in order; `()` runs the graph as built.
         without: names of passes to leave out.
         static: names or positions of arguments that are part of the program.
+        donate: names or positions of arguments that the caller gives away: results are written
+            into their arrays, where shape and dtype are the same, and returned as these arrays.
+            Results have the same bits as without. A call that raises leaves the arrays untouched;
+            numbers and tensors stay as they are. See `docs/native.md`.
         verbose: print the five steps of each trace.
 
     Raises:
+        ArgumentError: `[no-such-argument]`; in a call, `[bad-donation]` for an array that results
+            cannot be written into.
         TraceError: `[traced-bool]` for an `if` on a value, and others, while tracing.
 
     Example:
@@ -308,13 +348,17 @@ def compile(
         norm2: 1 compiles
           1: first call
     """
-    names = (static,) if isinstance(static, str | int) else tuple(static)
+    fixed, given = (
+        (names,) if isinstance(names, str | int) else tuple(names) for names in (static, donate)
+    )
 
     def decorate(function: Callable[..., Any]) -> CompiledFunction:
         if not callable(function):
             raise ArgumentError("bad-argument", "ab.compile needs a function")
-        _require_arguments(function, names)
+        _require_arguments("static", function, fixed)
+        _require_arguments("donate", function, given)
         find_backend(backend)
-        return CompiledFunction(function, backend, passes, tuple(without), names, verbose)
+        rest = tuple(without), fixed, given, verbose
+        return CompiledFunction(function, backend, passes, *rest)
 
     return decorate if f is None else decorate(f)

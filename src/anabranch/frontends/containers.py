@@ -75,3 +75,12 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "argument")
     return [names[i] if i < len(names) else f"{rest}{i - len(names)}" for i in range(count)]
+
+
+def positional_names(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that take an argument by position."""
+    return [
+        p.name
+        for p in inspect.signature(function).parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]

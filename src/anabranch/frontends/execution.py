@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from anabranch.core.bind import NUMBERS, state
 from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
+from anabranch.core.node import Literal
 from anabranch.errors import ArgumentError
 from anabranch.passes.pipeline import PassReport, run_passes
 from anabranch.passes.rewrite import Pass
@@ -52,11 +53,18 @@ class Program:
     """A graph made executable: as built, as optimised, what the passes did, how to run it."""
 
     def __init__(
-        self, graph: Graph, backend: str | None, passes: Passes, without: Sequence[str] = ()
+        self,
+        graph: Graph,
+        backend: str | None,
+        passes: Passes,
+        without: Sequence[str] = (),
+        donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
         self.optimised, self.reports = run_passes(graph, passes, without=without)
-        self.executable: Executable = find_backend(backend).compile(self.optimised)
+        self.donated = _reused(self.optimised, donated)
+        compile = find_backend(backend).compile
+        self.executable: Executable = compile(self.optimised, self.donated)
 
     reports: tuple[PassReport, ...]
 
@@ -69,25 +77,85 @@ class Program:
         )
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs for checked arguments; none shares memory with another or an argument."""
+        """The outputs for checked arguments; none shares memory with another or an argument.
+
+        Only what takes a donated array is that array.
+        """
         if state.onlooker is not None:
-            state.onlooker.runs(self, arguments)
+            kept = [a.copy() if i in self.donated else a for i, a in enumerate(arguments)]
+            state.onlooker.runs(self, kept)
         taken = {id(argument) for argument in arguments}
-        results = []
+        reusing = set(self.donated.values())
+        results: list[Any] = []
         # Who looks at values or operands looks at node after node, which only one backend has.
         is_free = state.guard is None and not is_watched()
         executable = self.executable if is_free else self.reference
-        for out in executable.run(arguments):
-            if type(out) in NUMBERS:
+        for i, out in enumerate(executable.run(arguments)):
+            if i in reusing:
+                results.append(out)
+            elif type(out) in NUMBERS:
                 results.append(np.asarray(out)[()])
             elif isinstance(out, np.ndarray) and (id(out) in taken or not _is_free(out)):
                 results.append(out.copy())
             else:
                 results.append(out)
             taken.add(id(out))
+        _write_back(self.donated, arguments, results)
         return results
+
+    def raw(self, captured: Sequence[Any] = ()) -> Any:
+        """The C function of the program, which reads captured arrays where they lie.
+
+        Raises:
+            ArgumentError: `[no-machine-code]`.
+        """
+        made = self.executable.raw([np.ascontiguousarray(one) for one in captured])
+        if made is None:
+            way = 'backend="native" compiles it'
+            fixed = not isinstance(self.executable, ReferenceExecutable)
+            raise ArgumentError(
+                "no-machine-code",
+                "there is no C function of a result that is a fixed number"
+                if fixed
+                else f'graph "{self.graph.name}" runs in NumPy: there is no C function of it',
+                hint=None if fixed else way,
+            )
+        return made
 
 
 def _is_free(array: np.ndarray[Any, Any]) -> bool:
     """Whether the array owns its memory and may be given away: no view and no constant."""
     return array.flags.owndata and array.flags.writeable
+
+
+def _reused(graph: Graph, donated: Sequence[int]) -> dict[int, int]:
+    """For each donated parameter whose memory is used again, the output that takes it.
+
+    An array that is returned unchanged is its own result. The others take, in order, the first
+    output of the same shape and dtype that is still free.
+    """
+    outputs = graph.outputs
+    pairs: dict[int, int] = {}
+    free = {i: edge for i, edge in enumerate(outputs) if not isinstance(edge, Literal)}
+    for parameter in donated:
+        node = graph.parameters[parameter]
+        same = [i for i, edge in free.items() if edge.node is node]
+        if same and node.avals[0].shape:
+            pairs[parameter] = same[0]
+            del free[same[0]]
+    for parameter in donated:
+        aval = graph.parameters[parameter].avals[0]
+        fits = [i for i, edge in free.items() if edge.aval == aval]
+        if fits and aval.shape and parameter not in pairs:
+            pairs[parameter] = fits[0]
+            del free[fits[0]]
+    return dict(sorted(pairs.items()))
+
+
+def _write_back(pairs: Mapping[int, int], arguments: Sequence[Any], results: list[Any]) -> None:
+    """Put each result that takes an array into it, where the backend has not done so."""
+    for parameter, output in pairs.items():
+        target = arguments[parameter]
+        if results[output] is not target:
+            np.copyto(target, results[output])
+            results[output] = target

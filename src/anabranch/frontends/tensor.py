@@ -362,18 +362,18 @@ def make_tensor(
     requires_grad: bool | None = None,
 ) -> Tensor:
     """A tensor around a value that nobody else will change."""
-    tensor: Tensor = Tensor.__new__(Tensor)
+    tensor: Tensor = object.__new__(Tensor)
     tensor.value = value
-    if node is not None:
+    if node is None:
+        tensor._tracked = tensor._requires_grad = False
+    else:
         tensor.node = node
+        tensor._tracked = True
+        tensor._requires_grad = value.dtype in FLOATS if requires_grad is None else requires_grad
     tensor.index = index
     tensor._siblings = siblings
-    tensor._tracked = node is not None
-    tensor._requires_grad = (
-        node is not None and value.dtype in FLOATS if requires_grad is None else requires_grad
-    )
-    tensor._grad = None
+    tensor._grad = tensor.name = tensor.made = None
+    tensor.taken = tensor.kept = tensor.input_versions = None
     tensor._grad_is_shared = False
-    tensor.name = tensor.made = tensor.taken = tensor.kept = tensor.input_versions = None
     tensor.version = 0
     return tensor

@@ -19,9 +19,10 @@ def answers(trace: Trace, node: Node) -> list[Answer]:
 
 
 def _added(trace: Trace, node: Node) -> Answer:
-    came = trace.arrivals(node.id)
+    out = next((k for k, port in enumerate(node.ports) if port.grad is not None), 0)
+    came = trace.arrivals(node.id, out)  # of several outputs the first that got something
     parts = [_numbers(edge.contribution) for edge in came]
-    total = _numbers(node.grad)
+    total = _numbers(node.ports[out].grad)
     if node.id == trace.root:
         parts = [_numbers(trace.seed), *parts]
     if total is None or not parts or any(one is None for one in parts):
@@ -39,7 +40,7 @@ def _added(trace: Trace, node: Node) -> Answer:
 
 def _in_order(trace: Trace, node: Node) -> Answer:
     turns = {number: i + 1 for i, number in enumerate(trace.order.backward)}
-    wanted = [edge.to for edge in trace.readers(node.id) if trace.nodes[edge.to].grad is not None]
+    wanted = [edge.to for edge in trace.readers(node.id) if trace.nodes[edge.to].grads]
     readers = list(dict.fromkeys(wanted))
     missing = [trace.nodes[i].label for i in readers if i not in turns]
     if missing:
@@ -71,7 +72,7 @@ def _own_input(trace: Trace, node: Node) -> Answer:
 
 def _fits(trace: Trace, edge: Edge) -> bool | None:
     """Whether a contribution is upstream times local derivative; None where nobody can tell."""
-    upstream, came = _numbers(trace.nodes[edge.to].grad), _numbers(edge.contribution)
+    upstream, came = _numbers(trace.upstream(edge)), _numbers(edge.contribution)
     local = edge.local
     if upstream is None or came is None or local is None or local.summed or edge.absorbed:
         return None

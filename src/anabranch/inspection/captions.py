@@ -65,10 +65,12 @@ def sums(index: Index, state: State) -> list[str]:
 def _sum(index: Index, state: State, i: int) -> str:
     edge = index.edges[i]
     name, up = label(index, edge["from"]), gradient(index, state, edge["to"]) or {}
+    if index.nodes[edge["to"]].get("outputs"):
+        up = {}  # a gradient for each output
     if not (_plain(up) and _plain(edge["contribution"]) and "v" in edge.get("local", {})):
         return f"{name}: {rule(edge, 16) or ''} → ‖{text(size(edge['contribution']), 3)}‖"
     said = f"{name}: {text(up['v'])} × {text(edge['local']['v'])} = {sent(edge)}"
-    arms = awaited(index, edge["from"])
+    arms = awaited(index, edge["from"], edge.get("out", 0))
     before = arms[: arms.index(i)]
     if not before:
         return said

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from anabranch.inspection.coords import BOX_H
+from anabranch.inspection.coords import BOX_H, cell_tops
 from anabranch.inspection.facts import Facts, facts, formula, is_leaf, kind, short_name
-from anabranch.inspection.frames import Index, State, gradient
+from anabranch.inspection.frames import Index, State, gradient, ports_of
 from anabranch.inspection.lines import Lines
 from anabranch.inspection.numerals import columns, fit, short
 from anabranch.inspection.routes import Box, Picture
 from anabranch.inspection.sheet import Sheet
 
-SPLIT, HEAD, TENSOR_HEAD = 84, 42, 44
+SPLIT = 84
 PIPS = 4  # more readers than this are a count
 _GLYPHS = {"multiply": "×", "add": "+", "subtract": "−", "divide": "÷", "matmul": "·"}
 _TAGS = {"first-nan": "first NaN", "first-inf": "first ∞"}
@@ -76,20 +76,32 @@ class Cards:
         sheet.box(
             0, 0, w, h, r=13, fill="card", stroke=border, stroke_width=width, stroke_dasharray=dash
         )
-        value = one.get("value") if known else None
-        told = facts(value, one["shape"]) if value else None
         if node in self.first and known:
             sheet.hatch(8, 2, w - 16, h - 4)
             sheet.box(10, -18, 9 * len(self.first[node]) + 16, 22, r=11, fill="card", stroke="bad")
             sheet.text(18, -2, self.first[node], fill="bad", bold=True)
         self._head(sheet, node, active=width == "2.6")
-        head = TENSOR_HEAD if one["shape"] else HEAD
-        sheet.put("path", d=f"M0 {head}h{w}M{SPLIT} {head}v{h - head}", stroke="line")
-        sheet.text(14, head + 15, "value", fill="mute", font="sans")
-        sheet.text(SPLIT + 12, head + 15, "gradient", fill="mute", font="sans")
-        self._value(sheet, node, told, head)
-        self._gradient(sheet, node, head)
+        tops = cell_tops(one)
+        rules = "".join(f"M0 {top}h{w}" for top in tops[:-1])
+        sheet.put("path", d=f"{rules}M{SPLIT} {tops[0]}v{tops[-1] - tops[0]}", stroke="line")
+        for out, top in enumerate(tops[:-1]):
+            self._cells(sheet, node, out, top)
+        rest = len(ports_of(one)) - len(tops) + 1
+        if rest:
+            sheet.text(14, h - 6, f"{rest} more outputs", fill="mute", font="sans")
         sheet.close()
+
+    def _cells(self, sheet: Sheet, node: int, out: int, head: int) -> None:
+        """The value and the gradient of one output."""
+        one = self.index.nodes[node]
+        port = ports_of(one)[out]
+        value = port.get("value") if node in self.state.known else None
+        told = facts(value, port["shape"]) if value else None
+        mark = f" {out}" if "outputs" in one else ""
+        sheet.text(14, head + 15, f"value{mark}", fill="mute", font="sans")
+        sheet.text(SPLIT + 12, head + 15, "gradient", fill="mute", font="sans")
+        self._value(sheet, node, port, told, head)
+        self._gradient(sheet, node, out, head)
 
     def _border(self, node: int) -> tuple[str, str]:
         frame = self.state.frame
@@ -101,14 +113,15 @@ class Cards:
     def _head(self, sheet: Sheet, node: int, *, active: bool) -> None:
         one = self.index.nodes[node]
         colour = "v" if self.state.frame.kind == "forward" else "g"
-        cy = 22 if one["shape"] else 21
+        tall = bool(one["shape"] or "outputs" in one)
+        cy = 22 if tall else 21
         sheet.put("circle", cx=24, cy=cy, r=12, fill=colour if active else "soft")
         self._glyph(sheet, one["op"], 24, cy, "card" if active else "mute")
         room = 168 - 44 - 8 - self._pips(sheet, node)
         name = short_name(self.index, node)
         big = columns(name) * 10 <= room
         shown = fit(name, room // (10 if big else 8))
-        y = 20 if one["shape"] else 26
+        y = 20 if tall else 26
         strong = node in self.state.known
         sheet.text(
             44, y, shown, size=16 if big else 13, bold=True, fill="ink" if strong else "mute"
@@ -118,8 +131,10 @@ class Cards:
         if columns(said) <= left or (not is_leaf(one) and left >= 5):
             at = 44 + 7 + columns(shown) * (10 if big else 8)
             sheet.text(at, y, fit(said, left), fill="mute")
-        if one["shape"]:
-            sheet.text(44, 37, fit(kind(one), 14), fill="mute")
+        if tall:
+            many = len(ports_of(one))
+            said = kind(one) if many == 1 else f"{many} outputs"
+            sheet.text(44, 37, fit(said, 14), fill="mute")
 
     def _name(self, node: int) -> str:
         return short_name(self.index, node)
@@ -151,8 +166,9 @@ class Cards:
             sheet.put("circle", cx=cx, cy=21, r="4.5", fill=full, stroke=stroke, stroke_width="1.5")
         return len(awaited) * 14
 
-    def _value(self, sheet: Sheet, node: int, told: Facts | None, head: int) -> None:
-        one = self.index.nodes[node]
+    def _value(
+        self, sheet: Sheet, node: int, one: dict[str, Any], told: Facts | None, head: int
+    ) -> None:
         if node not in self.state.known:
             self._number(sheet, 14, head, "·", "mute")
         elif told is None:
@@ -169,12 +185,13 @@ class Cards:
     def _released(self, one: Mapping[str, Any]) -> bool:
         return self.index.trace.get("detail") != "shape" and not one.get("value")
 
-    def _gradient(self, sheet: Sheet, node: int, head: int) -> None:
-        one, x = self.index.nodes[node], SPLIT + 12
-        grad = gradient(self.index, self.state, node)
+    def _gradient(self, sheet: Sheet, node: int, out: int, head: int) -> None:
+        x, asked = SPLIT + 12, self.index.nodes[node].get("requires_grad")
+        one = ports_of(self.index.nodes[node])[out]
+        grad = gradient(self.index, self.state, node, out)
         if grad is None:
             over = self.state.frame.kind == "end" and self.index.trace.get("detail") != "shape"
-            if over or (self.state.seeded and one.get("requires_grad") is False):
+            if over or (self.state.seeded and asked is False):
                 sheet.text(x, head + 35, "∅ none", fill="mute")
             else:
                 self._number(sheet, x, head, "·", "mute")

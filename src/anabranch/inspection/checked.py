@@ -122,7 +122,7 @@ def checked(record: Record, labels: Sequence[str], **options: Any) -> Checked:
     function = again(record, leaves)
     function.__name__ = root
     report = check_gradients(function, *given, names=names, raise_on_failure=False, **options)
-    found = from_report(report, root)
+    found = from_report(report, root, options.get("sample"))
     for i, one in enumerate(leaves):
         if not np.all(np.isfinite(_gradient(record, one))):
             found.rows[i] = _unjudged(record, labels, one)
@@ -186,8 +186,8 @@ def _result(known: dict[int, tuple[Any, ...]], record: Record) -> Any:
     return bind("sum", result * np.asarray(record.seed)) if is_floating(result.dtype) else result
 
 
-def from_report(report: GradientReport, root: str) -> Checked:
-    """The neutral form of a gradient report."""
+def from_report(report: GradientReport, root: str, sample: int | None = None) -> Checked:
+    """The neutral form of a gradient report; sample: how many elements an input were drawn."""
     rows = [
         CheckedRow(
             row.name, row.shape, row.analytic, row.numeric, row.absolute,
@@ -198,6 +198,8 @@ def from_report(report: GradientReport, root: str) -> Checked:
         for row in report.rows
     ]  # fmt: skip
     way = "element by element"
+    if sample is not None:
+        way = f"element by element, at most {sample:,} of an input"
     if any(row.method == "directions" for row in report.rows):
         way = f"along {max(row.compared for row in report.rows)} random directions an input"
     first = report.rows[0]

@@ -16,6 +16,7 @@ from typing import Any
 from anabranch.inspection.frames import Item, Trace
 
 NODE_W, NODE_H, TENSOR_H = 168, 92, 108
+MOST_CELLS = 4  # outputs that have a row on a card
 BOX_W, BOX_H, PORT, LANE = 176, 54, 14, 30
 PAD, TITLE = 24, 34  # inside an open scope
 SIDE = 30  # of a card, where no line ends
@@ -126,10 +127,27 @@ def _room(trace: Trace, made: Mapping[str, Any], rooms: dict[int, Room], down: b
     return room
 
 
+def card_height(node: Mapping[str, Any]) -> int:
+    """A card has a row for each output, up to four of them."""
+    outputs = node.get("outputs")
+    if not outputs:
+        return TENSOR_H if node["shape"] else NODE_H
+    return cell_tops(node)[-1] + (20 if len(outputs) > MOST_CELLS else 0)
+
+
+def cell_tops(node: Mapping[str, Any]) -> list[int]:
+    """Where the rows of cells begin, and where the last one ends."""
+    ports = (node.get("outputs") or [node])[:MOST_CELLS]
+    tops = [44 if node.get("outputs") or node["shape"] else 42]
+    for port in ports:
+        tops.append(tops[-1] + (64 if port["shape"] else 50))
+    return tops
+
+
 def _extent(trace: Trace, item: Item, rooms: dict[int, Room], down: bool) -> tuple[int, int]:
     """Width and height."""
     if isinstance(item, int):
-        return NODE_W, TENSOR_H if trace["nodes"][item]["shape"] else NODE_H
+        return NODE_W, card_height(trace["nodes"][item])
     if item[0] != "s":
         return PORT, PORT
     child = rooms.get(int(item[1:]))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from anabranch.core.told import number_text
 from anabranch.inspection.parts import Evidence, Finding, Node, Summary
-from anabranch.inspection.reading import is_zero, norm, size_of
+from anabranch.inspection.reading import grad_norm, is_zero, norm, size_of
 from anabranch.inspection.trace import Trace
 
 STEPS = 8  # so many steps make a drift
@@ -150,8 +150,8 @@ def _way_back(trace: Trace, node: Node) -> Sizes:
     """From the root to an input along the largest contributions, with norms of gradients."""
     found: Sizes = []
     here = node
-    while here.grad is not None:
-        found.append((here.id, norm(here.grad)))
+    while (size := grad_norm(here)) is not None:
+        found.append((here.id, size))
         came = trace.arrivals(here.id)
         if not came:
             break

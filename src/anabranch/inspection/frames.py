@@ -202,26 +202,36 @@ def state_at(index: Index, frames: list[Frame], at: int) -> State:
     return state
 
 
-def awaited(index: Index, node: int) -> list[int]:
-    """The edges that bring a contribution to a node, in the order in which backward walks them."""
+def ports_of(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """The outputs of a node; of most that is the node itself."""
+    return node.get("outputs") or [node]
+
+
+def awaited(index: Index, node: int, out: int | None = None) -> list[int]:
+    """The edges that bring a contribution to a node, in the order in which backward walks them.
+
+    Of a node with several outputs, `out` asks for one of them.
+    """
     mine = [i for i in index.outs[node] if "contribution" in index.edges[i]]
+    if out is not None:
+        mine = [i for i in mine if index.edges[i].get("out", 0) == out]
     return sorted(
         mine, key=lambda i: (index.turn.get(index.edges[i]["to"], 0), index.edges[i]["slot"])
     )
 
 
-def gradient(index: Index, state: State, node: int) -> dict[str, Any] | None:
-    """The gradient of a node after a frame; None where nothing has arrived.
+def gradient(index: Index, state: State, node: int, out: int = 0) -> dict[str, Any] | None:
+    """The gradient of an output of a node after a frame; None where nothing has arrived.
 
     What a big tensor holds between two contributions was not kept: then the summary is empty.
     """
-    arms = awaited(index, node)
+    arms, port = awaited(index, node, out), ports_of(index.nodes[node])[out]
     here = [i for i in arms if i in state.arrived]
-    at_root = state.seeded and node == index.trace["root"]
+    at_root = state.seeded and node == index.trace["root"] and not out
     if not here and not at_root:
         return None
-    if len(here) == len(arms) and "grad" in index.nodes[node]:
-        return dict(index.nodes[node]["grad"])
+    if len(here) == len(arms) and "grad" in port:
+        return dict(port["grad"])
     parts = [index.edges[i]["contribution"] for i in here]
     if at_root:
         parts.insert(0, index.trace.get("seed") or {"v": 1})

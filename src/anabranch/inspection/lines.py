@@ -132,7 +132,7 @@ class Lines:
     def _now(self, sheet: Sheet, x: int, y: int, edge: Mapping[str, Any]) -> None:
         """16 × 3 = 48, on two lines where it is long."""
         grad = gradient(self.index, self.state, edge["to"]) or {}
-        up = grad.get("v")
+        up = None if self.index.nodes[edge["to"]].get("outputs") else grad.get("v")
         if up is None or isinstance(up, list) or "v" not in edge.get("local", {}):
             said = rule(edge, 12)
             left, right = "" if said == "∂" else f"{said} ", f"→ {sent(edge)}"

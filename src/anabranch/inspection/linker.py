@@ -22,6 +22,7 @@ _SCRIPT = re.compile(
     r"|(?P<mark>`)|(?P<space>\s+)|(?P<word>[\w$]+)|(?P<other>.)",
     re.DOTALL,
 )
+_SHORTER = {"const": "let", "true": "!0", "false": "!1", "undefined": "void 0", "Infinity": "1/0"}
 _CLOSING = re.compile(r";\n?\}")
 _ONE = re.compile(r"(?<![\w$])\((\w+)\)=>")
 
@@ -81,10 +82,43 @@ def squeezed(script: str) -> str:
             text = "\n" if "\n" in text else " "
         elif kind == "rule":
             text = text.lstrip()
-        elif text == "const":
-            text = "let"
+        elif kind == "word" and (not out or out[-1] != "."):
+            text = _SHORTER.get(text, text)
         out.append(text)
-    return _joined(out)
+    return _joined(_gathered(out))
+
+
+def _gathered(parts: list[str]) -> list[str]:
+    """Declarations that follow each other as one: `let a=1;let b=2` is `let a=1,b=2`."""
+    out: list[str] = []
+    declares = [False]  # at each depth of brackets: is the statement a declaration
+    last = ""  # what stood before, spaces aside
+    end: int | None = None  # where the declaration before ended, if one did just now
+    for part in parts:
+        if not part.strip():
+            if not (out and out[-1] == ","):
+                out.append(part)
+            continue
+        starts = last in ("", ";", "{", "}")
+        if part == "let" and starts and end is not None:
+            del out[end:]
+            out.append(",")
+            declares[-1] = True
+        else:
+            if part == "let" and starts:
+                declares[-1] = True
+            elif starts and part not in ("}", ";") and (last != "}" or part.isidentifier()):
+                declares[-1] = False  # a sign after a brace goes on with what the brace closed
+            out.append(part)
+        end = None
+        if part in ("{", "(", "["):
+            declares.append(False)
+        elif part in ("}", ")", "]"):
+            declares.pop()
+        elif part == ";":
+            end = len(out) - 1 if declares[-1] else None
+        last = part
+    return out
 
 
 def _filled(template: str) -> str:
@@ -115,7 +149,7 @@ def _joined(parts: list[str]) -> str:
             if last in ("\n", ""):
                 continue
             if part == "\n":
-                if last not in ";{,(" and after not in "})":
+                if last not in ";{,(" and after not in "})" and not _ends_block(last, after):
                     out.append("\n")
             elif _needed(last, after):
                 out.append(" ")
@@ -123,6 +157,11 @@ def _joined(parts: list[str]) -> str:
             out.append(part)
     script = "".join(out).strip()
     return _CLOSING.sub("}", _ONE.sub(r"\1=>", script))
+
+
+def _ends_block(last: str, after: str) -> bool:
+    """Whether a brace closes a block: after an expression there would be a semicolon."""
+    return last == "}" and (after.isalnum() or after in "_$")
 
 
 def _needed(a: str, b: str) -> bool:
@@ -164,5 +203,6 @@ def styled(sheets: Iterable[str]) -> str:
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r"\s*([{};,>~]|(?<=\S) \+ (?=\S))\s*", lambda m: m[1].strip(), text)
+    text = text.replace(" !important", "!important")
     text = re.sub(r"(?<=[\w-]): (?=[^{}]*[;}])", ":", text)
     return re.sub(r";\}", "}", text).strip()

@@ -121,6 +121,16 @@ class Node:
     at: list[int] | None = None
 
     @property
+    def ports(self) -> list[Node | Output]:
+        """Its outputs; of most nodes that is the node itself."""
+        return [*self.outputs] if self.outputs else [self]
+
+    @property
+    def grads(self) -> list[Summary]:
+        """The gradients that arrived, of any output."""
+        return [one.grad for one in self.ports if one.grad is not None]
+
+    @property
     def label(self) -> str:
         """The name, or `#3`."""
         return self.name or f"#{self.id}"
@@ -197,10 +207,11 @@ class Evidence:
 
 @dataclass(slots=True)
 class Share:
-    """One edge's share of a gradient: upstream times local derivative."""
+    """One edge's share of a gradient: upstream times local derivative; out: of which output."""
 
     edge: int
     through: int
+    out: int | None = None
     upstream: Summary | None = None
     local: Local | None = None
     amount: Summary | None = None
@@ -251,6 +262,7 @@ class Finding:
         about: the node that was asked about or that suffers.
         node, edge, index: where the cause sits: the producer, the edge, the first bad element.
         phase: `"forward"` or `"backward"`.
+        element: the element of `about` that was asked about.
         text: the reason in one sentence; hint: a way out.
         bad, of: how many elements are concerned.
         proof: facts that show it.
@@ -281,6 +293,7 @@ class Finding:
     reaches: list[int] | None = None
     reaches_root: bool | None = None
     answers: list[Answer] | None = None
+    element: list[int] | None = None
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 from anabranch.errors import ArgumentError
-from anabranch.inspection.parts import Node, Summary
+from anabranch.inspection.parts import Node, Output, Summary
 from anabranch.inspection.trace import Trace
 
 Test = Callable[[Trace, Node], bool]
@@ -70,7 +70,7 @@ def scope_path(trace: Trace, node: Node) -> str:
     return "/".join(reversed(names))
 
 
-def shape_text(node: Node) -> str:
+def shape_text(node: Node | Output) -> str:
     """`64x10`; `scalar` for a single number."""
     return "x".join(map(str, node.shape)) or "scalar"
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
-from anabranch.inspection.parts import Summary
+from anabranch.inspection.parts import Node, Summary
 
 
 def is_finite(found: Summary) -> bool:
@@ -23,12 +25,41 @@ def is_zero(found: Summary | None) -> bool:
     return not any(found.flat() or ())
 
 
+def listed(found: Summary | None, index: Sequence[int]) -> Any:
+    """The element at an index; None where the summary does not list it."""
+    here = None if found is None else found.v
+    for i in index:
+        if not isinstance(here, list):
+            return None
+        here = here[i]
+    return None if isinstance(here, list) else here
+
+
+def first_bad(found: Summary) -> list[int] | None:
+    """The index of the first element that is not finite, where that is known."""
+    if found.v is None:
+        return found.first
+    pending: list[tuple[list[int], Any]] = [([], found.v)]
+    while pending:
+        index, here = pending.pop()
+        if isinstance(here, list):
+            pending += [([*index, i], one) for i, one in reversed(list(enumerate(here)))]
+        elif not math.isfinite(here):
+            return index
+    return None
+
+
 def norm(found: Summary) -> float:
     """The root of the sum of the squares of the finite elements."""
     if found.v is None:
         return found.norm or 0.0
     numbers = [float(one) for one in found.flat() or () if math.isfinite(one)]
     return math.hypot(*numbers)
+
+
+def grad_norm(node: Node) -> float | None:
+    """The norm of a node's gradient, of all its outputs together; None where none arrived."""
+    return math.hypot(*map(norm, node.grads)) if node.grads else None
 
 
 def size_of(found: Summary | None) -> Summary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from anabranch.core.entry import boundary
@@ -30,14 +31,25 @@ class Report(Views, Pictures):
         return cls(None, trace=read(path))
 
     @boundary
-    def why(self, name: str | None = None) -> Explanation:
+    def why(
+        self,
+        name: str | None = None,
+        *,
+        index: Sequence[int] | None = None,
+        phase: str | None = None,
+    ) -> Explanation:
         """How a value's gradient came about, or why it is zero, missing or not finite.
 
         Args:
             name: what the value is called, or `"#3"`; without it, the first thing that is wrong.
+            index: one element of it, as `[2, 0]`: what came over each edge there.
+            phase: `"forward"` asks how the value was computed, or for the first bad value;
+                `"backward"` for the gradient alone, or the first bad one.
 
         Raises:
-            ArgumentError: `[unknown-name]`, or `[ambiguous-name]` where several values have it.
+            ArgumentError: `[unknown-name]`, or `[ambiguous-name]` where several values have it;
+                `[bad-argument]`; `[not-recorded]` for an element that a file does not list.
+            OutOfRangeError: `[index-out-of-range]`.
 
         Example:
             >>> import anabranch as ab
@@ -47,7 +59,7 @@ class Report(Views, Pictures):
             >>> print(str(answer).splitlines()[0])
             x   gradient 64 = 16 + 48
         """
-        return explained(self.trace, name)
+        return explained(self.trace, name, index=index, phase=phase, record=self.record)
 
     def save(self, path: str | Path) -> Path:
         """Write the trace as a file, by custom `name.trace.json`; `Report.load` reads it back.

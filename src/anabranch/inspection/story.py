@@ -33,6 +33,7 @@ class Delivery:
     amount: Summary | None
     before: Summary | None = None
     after: Summary | None = None
+    out: int | None = None
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Partial:
     edge: int
     by: int
     local: Local
+    out: int | None = None
 
 
 @dataclass
@@ -56,6 +58,7 @@ class Row:
     gradient: str  # see `table.gradient_state`
     arrived: int
     of: int
+    out: int | None = None
 
 
 @dataclass
@@ -69,7 +72,8 @@ class Block:
         name: what they are called.
         title, text: the words of a story made by hand, else empty.
         formula: how the node is computed, with `{0}`, `{1}` for its inputs by slot.
-        inputs: the node in each of these slots; written: the formula with their names.
+        inputs: the node in each of these slots; ports: which output of it, where that is not
+            the first for all; written: the formula with their names.
         readers: how many contributions its gradient is made of.
         rows: nodes and what is known of each.
         partials: the local derivatives that are known from it on.
@@ -87,6 +91,7 @@ class Block:
     text: str = ""
     formula: str = ""
     inputs: dict[int, int] = field(default_factory=dict)
+    ports: dict[int, int] | None = None
     written: str = ""
     readers: int = 0
     rows: list[Row] = field(default_factory=list)
@@ -152,10 +157,12 @@ class _Teller:
         self._into: list[list[int]] = [[] for _ in trace.nodes]
         for i, edge in enumerate(trace.edges):
             self._into[edge.to].append(i)
-        self._awaited: dict[int, int] = {}
+        self._awaited: dict[tuple[int, int], int] = {}
         self._known: set[int] = set()
-        self._arrived: dict[int, int] = {}
-        self._sums: dict[int, Summary | None] = {}  # None: something is there, nobody knows what
+        self._arrived: dict[tuple[int, int], int] = {}
+        self._sums: dict[
+            tuple[int, int], Summary | None
+        ] = {}  # None: something is there, nobody knows what
         self.inside = None if scope is None else self._nodes_in(scope)
         self.followed = self._followed(node)
         self.frames = self._frames()
@@ -193,7 +200,7 @@ class _Teller:
             if frame.kind == "forward":
                 self._known.update(frame.nodes)
             if frame.kind == "seed":
-                self._sums[self.trace.root] = self.trace.seed or Summary(v=1.0)
+                self._sums[self.trace.root, 0] = self.trace.seed or Summary(v=1.0)
             edges = [i for node in frame.nodes for i in self._into[node]]
             sent = [i for i in edges if self.trace.edges[i].contribution is not None]
             if frame.kind != "backward":
@@ -206,22 +213,23 @@ class _Teller:
 
     def _delivered(self, number: int) -> Delivery:
         edge = self.trace.edges[number]
-        to, amount = edge.from_, edge.contribution
+        to, amount = (edge.from_, edge.out or 0), edge.contribution
         assert amount is not None
-        before = self._sums.get(to)
+        before, node = self._sums.get(to), self.trace.nodes[edge.from_]
         self._arrived[to] = self._arrived.get(to, 0) + 1
         after = amount if to not in self._sums else added(before, amount)
-        if self._arrived[to] == self._of(to):
-            after = self.trace.nodes[to].grad
+        if self._arrived[to] == self._of(*to):
+            after = node.ports[to[1]].grad
         self._sums[to] = after
-        upstream = self.trace.nodes[edge.to].grad
-        return Delivery(number, to, upstream, edge.local, amount, before, after)
+        out = to[1] if node.outputs else None
+        upstream = self.trace.upstream(edge)
+        return Delivery(number, edge.from_, upstream, edge.local, amount, before, after, out)
 
-    def _of(self, number: int) -> int:
-        """How many contributions a node is sent."""
-        if number not in self._awaited:
-            self._awaited[number] = len(self.trace.arrivals(number))
-        return self._awaited[number]
+    def _of(self, number: int, out: int) -> int:
+        """How many contributions an output is sent."""
+        if (number, out) not in self._awaited:
+            self._awaited[number, out] = len(self.trace.arrivals(number, out))
+        return self._awaited[number, out]
 
     def _block(self, frame: Frame, deliveries: list[Delivery]) -> Block:
         nodes = [n for n in frame.nodes if self.inside is None or n in self.inside]
@@ -232,7 +240,11 @@ class _Teller:
         block = Block(
             frame.kind, _PHASES.get(frame.kind, "Note"), frame.part, frame.of, nodes,
             self._name(frame), frame.title, frame.text,
-            rows=[self._row(number, frame.kind == "end") for number in shown],
+            rows=[
+                self._row(number, out, frame.kind == "end")
+                for number in shown
+                for out in range(len(self.trace.nodes[number].ports))
+            ],
             deliveries=deliveries,
         )  # fmt: skip
         if frame.kind == "forward":
@@ -241,7 +253,9 @@ class _Teller:
             about = self.trace.nodes[nodes[0]]
             block.formula, block.written = about.formula or "", self.trace.written(about)
             block.inputs = {edge.slot: edge.from_ for edge in self.trace.inputs(about.id)}
-            block.readers = self._of(about.id)
+            if any(edge.out for edge in self.trace.inputs(about.id)):
+                block.ports = {edge.slot: edge.out or 0 for edge in self.trace.inputs(about.id)}
+            block.readers = len(self.trace.arrivals(about.id))
             where = self.trace.line(about)
             block.line = None if where is None else [f"{where[0]}:{where[1]}", where[2]]
         return block
@@ -250,7 +264,7 @@ class _Teller:
         for i in [i for number in nodes for i in self._into[number]]:
             edge = self.trace.edges[i]
             if edge.local is not None:
-                yield Partial(i, edge.from_, edge.local)
+                yield Partial(i, edge.from_, edge.local, edge.out)
 
     def _name(self, frame: Frame) -> str:
         if isinstance(frame.item, int):
@@ -276,15 +290,16 @@ class _Teller:
         ]  # fmt: skip
         return {*before[:FEW], *after[-FEW:]}
 
-    def _row(self, number: int, is_last: bool) -> Row:
-        node, grad = self.trace.nodes[number], self._sums.get(number)
-        final = gradient_state(self.trace, node)
+    def _row(self, number: int, out: int, is_last: bool) -> Row:
+        node, here = self.trace.nodes[number], (number, out)
+        final = gradient_state(self.trace, node, out)
         state = final if is_last or final == "unwanted" else "waiting"
-        if number in self._sums:
+        if here in self._sums:
             state = "arrived"
         return Row(
-            number, self.trace.label(number), node.value, number in self._known, grad, state,
-            self._arrived.get(number, 0), self._of(number),
+            number, self.trace.label(number, out), node.ports[out].value, number in self._known,
+            self._sums.get(here), state, self._arrived.get(here, 0), self._of(*here),
+            out if node.outputs else None,
         )  # fmt: skip
 
     def paths(self) -> list[Path]:

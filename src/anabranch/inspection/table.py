@@ -42,6 +42,7 @@ class NodeRow:
     bytes: int | None = None
     seconds: float | None = None
     is_root: bool | None = None
+    out: int | None = None
 
 
 @dataclass
@@ -132,7 +133,7 @@ def table(
         listed = [edge for node in found for edge in trace.inputs(node.id)]
         shown = [edge_row(trace, edge) for edge in listed[:rows]]
         return Table(trace.title, "edges", *counts, len(listed), list(EDGE_COLUMNS), shown)
-    made = [node_row(trace, node) for node in found]
+    made = [row for node in found for row in node_rows(trace, node)]
     if sort is not None:
         key = _SORTS[known_column(sort)]
         is_number = bool(made) and not isinstance(key(made[0]), str)
@@ -169,26 +170,33 @@ def _usual(trace: Trace) -> list[str]:
     return [one for one in COLUMNS if has.get(one, one not in hidden)]
 
 
-def node_row(trace: Trace, node: Node) -> NodeRow:
-    """One node as a row."""
-    where = trace.line(node)
+def node_rows(trace: Trace, node: Node) -> list[NodeRow]:
+    """A node as a row; one with several outputs as a row for each."""
+    return [_node_row(trace, node, out) for out in range(len(node.ports))]
+
+
+def _node_row(trace: Trace, node: Node, out: int) -> NodeRow:
+    where, port = trace.line(node), node.ports[out]
     arrived = [
         Share(trace.label(edge.to), edge.contribution)
-        for edge in trace.arrivals(node.id)
+        for edge in trace.arrivals(node.id, out)
         if edge.contribution is not None
     ]
+    name = f"{node.label}.{out}" if node.outputs else node.label
     return NodeRow(
-        node.id, node.label, node.op, node.type, trace.written(node) or None, shape_text(node),
-        node.dtype, scope_path(trace, node), gradient_state(trace, node), node.value, node.grad,
-        arrived, None if where is None else f"{where[0]}:{where[1]}", node.bytes, node.seconds,
-        True if node.id == trace.root else None,
+        node.id, name, node.op, f"{port.dtype} {tuple(port.shape)}" if port.shape else port.dtype,
+        trace.written(node) or None, shape_text(port), port.dtype, scope_path(trace, node),
+        gradient_state(trace, node, out), port.value, port.grad, arrived,
+        None if where is None else f"{where[0]}:{where[1]}",
+        None if out else node.bytes, None if out else node.seconds,
+        True if node.id == trace.root and out == 0 else None, out if node.outputs else None,
     )  # fmt: skip
 
 
-def gradient_state(trace: Trace, node: Node) -> str:
+def gradient_state(trace: Trace, node: Node, out: int = 0) -> str:
     """`"arrived"`; `"waiting"` before a backward pass; after one `"none"` where nothing arrived,
     `"unwanted"` where nobody asked for a gradient."""
-    if node.grad is not None:
+    if node.ports[out].grad is not None:
         return "arrived"
     if not trace.order.backward:
         return "waiting"
@@ -197,14 +205,14 @@ def gradient_state(trace: Trace, node: Node) -> str:
 
 def edge_row(trace: Trace, edge: Edge) -> EdgeRow:
     """One edge as a row."""
-    reader, local = trace.nodes[edge.to], edge.local
+    local = edge.local
     number = None
     if local is not None:
         number = local.v if local.value is None else local.value
     return EdgeRow(
-        trace.label(edge.from_), trace.label(edge.to), edge.slot, number,
+        trace.label(edge.from_, edge.out or 0), trace.label(edge.to), edge.slot, number,
         *((local.text, local.gain, local.summed) if local is not None else (None, None, None)),
-        reader.grad if edge.contribution is not None else None, edge.contribution,
+        trace.upstream(edge) if edge.contribution is not None else None, edge.contribution,
     )  # fmt: skip
 
 

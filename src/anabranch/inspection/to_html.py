@@ -23,6 +23,7 @@ from anabranch.inspection.frames import (
     awaited,
     frames_of,
     gradient,
+    ports_of,
     ran_backward,
     state_at,
 )
@@ -92,8 +93,11 @@ def _table(trace: Trace) -> str:
             label(index, node),
             one["op"] if is_leaf(one) else formula(index, node, lambda n: label(index, n)),
             kind(one),
-            _shown(one.get("value"), one),
-            _shown(gradient(index, state, node), one),
+            " ; ".join(_shown(port.get("value"), port) for port in ports_of(one)),
+            " ; ".join(
+                _shown(gradient(index, state, node, out), port)
+                for out, port in enumerate(ports_of(one))
+            ),
             _arms(index, node),
         )
         for node, one in enumerate(index.nodes[:TABLE_ROWS])
@@ -142,10 +146,11 @@ def shell(views: tuple[str, ...] = ALL) -> str:
     """The page without its data: places for what is of a trace are left."""
     names = ["tools" if view == "search" else view for view in views]
     parts = {
-        "TOKENS": theme.css(),
+        "TOKENS": theme.css().replace(", ", ",").replace(": ", ":").replace("\n", ""),
         "STYLE": styled(
             ["style.css", "table.css", *(f"{view}.css" for view in views if view != "table")]
         ),
         "SCRIPT": f"{linked(['app', *views])}\nstart({{{', '.join(names)}}});",
     }
-    return _PLACE.sub(lambda m: parts.get(m[1], m[0]), source("page.html").strip() + "\n")
+    bare = source("page.html").strip().replace(">\n<", "><") + "\n"
+    return _PLACE.sub(lambda m: parts.get(m[1], m[0]), bare)

@@ -21,6 +21,7 @@ MOST_ITEMS = 200  # a picture of more than these stays closed to the depth that 
 MOST_FRAMES = 40  # of a strip; of a longer story, every so many-th
 WIDEST = 1500  # beyond this a picture runs down, if that is narrower
 MARGIN, CAPTION, GUTTER = 24, 58, 36
+CHIP = 45  # half of what a wide chip takes, less the margin
 SPOKEN = 40  # nodes that the description names
 
 
@@ -164,6 +165,8 @@ def _opened(index: Index, rows: dict[str, Any], depth: int) -> set[int]:
 def _view(picture: Picture, rows: dict[str, Any]) -> tuple[int, int, int, int]:
     boxes = [(x, y, x + w, y + h) for x, y, w, h in picture.boxes.values()]
     boxes += [extent(line.path) for line in picture.lines]
+    chips = [line.chip for line in picture.lines if line.chip]
+    boxes += [(x - CHIP, y, x + CHIP, y) for x, y in chips]
     low = [min((box[axis] for box in boxes), default=0) - MARGIN for axis in (0, 1)]
     high = [max((box[axis] for box in boxes), default=0) + MARGIN for axis in (2, 3)]
     low[1] -= 20 if any(made["tags"] for made in rows.values()) else 0

@@ -94,17 +94,31 @@ class Trace:
     def _turns(self) -> dict[int, int]:
         return {number: turn for turn, number in enumerate(self.order.backward)}
 
-    def arrivals(self, node: int) -> list[Edge]:
-        """The edges that sent this node a contribution, in the order in which they arrived."""
+    def arrivals(self, node: int, out: int | None = None) -> list[Edge]:
+        """The edges that sent this node a contribution, in the order in which they arrived.
+
+        Of a node with several outputs, `out` asks for one of them.
+        """
         turn = self._turns
         sent = [e for e in self.readers(node) if e.contribution is not None and e.to in turn]
+        if out is not None:
+            sent = [e for e in sent if (e.out or 0) == out]
         return sorted(sent, key=lambda edge: (turn[edge.to], edge.slot))
 
-    def label(self, number: int) -> str:
-        """A node's name, with its number where several nodes have it; `#3` without a name."""
+    def label(self, number: int, out: int | None = None) -> str:
+        """A node's name, with its number where several nodes have it; `#3` without a name.
+
+        Of a node with several outputs, `out` names one of them: `#3.1`.
+        """
         node = self.nodes[number]
         shared = node.name is not None and self._names[node.name] > 1
-        return f"{node.name} #{number}" if shared else node.label
+        label = f"{node.name} #{number}" if shared else node.label
+        return f"{label}.{out}" if out is not None and node.outputs else label
+
+    def upstream(self, edge: Edge) -> Summary | None:
+        """What the rule of an edge was handed; None where that is one gradient for each output."""
+        reader = self.nodes[edge.to]
+        return None if reader.outputs else reader.grad
 
     @cached_property
     def _names(self) -> Counter[str | None]:

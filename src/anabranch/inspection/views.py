@@ -92,8 +92,8 @@ class Views(Traced):
         """The gradients beside central differences of the recorded program.
 
         Args:
-            options: those of `check_gradients` that say how: method, directions, atol, rtol, eps,
-                seed, max_elements.
+            options: those of `check_gradients` that say how: method, directions, sample, atol,
+                rtol, eps, seed, max_elements.
 
         Raises:
             ArgumentError: `[not-recorded]` for a report that was read from a file.

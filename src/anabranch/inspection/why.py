@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from anabranch.core.told import index_text
 from anabranch.inspection.drift import drifts
-from anabranch.inspection.parts import Edge, Finding, Node, Path, Share
-from anabranch.inspection.reading import is_finite, is_zero, size_of
+from anabranch.inspection.parts import Edge, Evidence, Finding, Node, Path, Share
+from anabranch.inspection.reading import first_bad, is_finite, is_zero, listed, size_of
 from anabranch.inspection.trace import Trace
 from anabranch.inspection.zero import zero
 
@@ -19,21 +20,23 @@ MOST_PATHS = 6
 MOST_EXPLAINED = 200  # inputs without a gradient that are explained unasked
 
 
-def why(trace: Trace, node: Node, most_paths: int = MOST_PATHS) -> Finding:
+def why(
+    trace: Trace, node: Node, most_paths: int = MOST_PATHS, phase: str | None = None
+) -> Finding:
     """How this node's gradient came about, or why it is zero, missing or not finite.
 
     Looks forward first: a gradient that is not finite because a value was not has the value's
-    reason.
+    reason. With `phase="backward"` the node's own value is left aside.
     """
-    if not _is_finite_value(node):
+    if phase != "backward" and not _is_finite_value(node):
         found = _carried(trace, node.id)
         if found is not None:
             return found
-    if node.grad is None:
+    if not node.grads:
         return missing(trace, node)
-    if not is_finite(node.grad):
+    if not all(map(is_finite, node.grads)):
         return _not_finite(trace, node)
-    if is_zero(node.grad):
+    if all(map(is_zero, node.grads)):
         found = zero(trace, node)
         found.shares = shares(trace, node)
         return found
@@ -49,9 +52,17 @@ def why(trace: Trace, node: Node, most_paths: int = MOST_PATHS) -> Finding:
     return found
 
 
-def first_trouble(trace: Trace) -> Finding:
-    """The finding to look at first: what reaches the result, then what explains the others."""
-    found = trace.findings
+def first_trouble(trace: Trace, phase: str | None = None) -> tuple[Finding, list[Finding]]:
+    """The finding to look at first, of one phase if that is asked, and the others."""
+    found = [one for one in trace.findings if phase in (None, one.phase)]
+    if phase == "backward" and not any(one.kind in ("first-nan", "first-inf") for one in found):
+        found = [*first_bad_contribution(trace), *found]
+    first = _to_look_at(trace, found, phase)
+    return first, [one for one in found if one is not first]
+
+
+def _to_look_at(trace: Trace, found: list[Finding], phase: str | None) -> Finding:
+    """What reaches the result comes first, then what explains the others."""
     for one in found:
         if one.reaches_root:
             return one
@@ -63,7 +74,34 @@ def first_trouble(trace: Trace) -> Finding:
     if found:
         return found[0]
     root = trace.nodes[trace.root]
-    return Finding(kind="gradient", about=root.id, text="every value and gradient is finite")
+    what = {"forward": "value", "backward": "gradient"}.get(phase or "", "value and gradient")
+    kind = "value" if phase == "forward" else "gradient"
+    return Finding(kind=kind, about=root.id, phase=phase, text=f"every {what} is finite")
+
+
+def first_bad_contribution(trace: Trace) -> list[Finding]:
+    """Where the backward pass left the finite numbers, if it was values that led it there."""
+    cause = next((one for one in trace.findings if one.kind in ("first-nan", "first-inf")), None)
+    if cause is None:
+        return []
+    bad = [node.id for node in trace.nodes if node.grad is not None and not is_finite(node.grad)]
+    for number in trace.order.backward:
+        for edge in trace.inputs(number):
+            sent = edge.contribution
+            if sent is None or is_finite(sent):
+                continue
+            size, index = size_of(sent), first_bad(sent)
+            return [
+                Finding(
+                    kind="first-nan" if size.nan else "first-inf",
+                    about=edge.from_, node=number, phase="backward", cause=cause.cause,
+                    edge=trace.number(edge), index=index, reaches=bad, reaches_root=True,
+                    bad=(size.nan or 0) + (size.inf or 0), of=size.n, hint=cause.hint,
+                    text=f"values were not finite before: {cause.text}",
+                    proof=_led_there(trace, edge, index),
+                )
+            ]  # fmt: skip
+    return []
 
 
 def gradient_findings(trace: Trace) -> list[Finding]:
@@ -94,6 +132,20 @@ def _grouped(trace: Trace, zeros: Sequence[Node]) -> list[Finding]:
         if first is not found:
             first.reaches = [*(first.reaches or ()), node.id]
     return list(groups.values())
+
+
+def _led_there(trace: Trace, edge: Edge, index: list[int] | None) -> list[Evidence]:
+    """The operand, what arrived, and the local derivative there, as far as they are listed."""
+    source, reader = trace.nodes[edge.from_], trace.nodes[edge.to]
+    where = index_text(index or ())
+    same = index is not None and source.shape == reader.shape
+    local = None if edge.local is None else edge.local.value
+    found = [Evidence(trace.label(source.id) + where, v=listed(source.value, index or ()))]
+    if same and listed(local, index or ()) is not None:
+        arrived = listed(reader.grad, index or ())
+        found.append(Evidence(f"upstream at {trace.label(reader.id)}{where}", v=arrived))
+        found.append(Evidence("local derivative there", v=listed(local, index or ())))
+    return [one for one in found if one.v is not None]
 
 
 def _and(names: Sequence[str]) -> str:
@@ -237,7 +289,8 @@ def shares(trace: Trace, node: Node) -> list[Share]:
         Share(
             edge=trace.number(edge),
             through=edge.to,
-            upstream=trace.nodes[edge.to].grad,
+            out=edge.out,
+            upstream=trace.upstream(edge),
             local=edge.local,
             amount=edge.contribution,
         )
@@ -285,7 +338,8 @@ def _path(trace: Trace, nodes: list[int]) -> Path:
         parallel = [e for e in trace.readers(here) if e.to == there and e.contribution is not None]
         edges *= len(parallel)
         numbers = [e.local.v for e in parallel if e.local is not None and e.local.v is not None]
-        shaped = trace.nodes[here].shape or trace.nodes[there].shape
+        ends = (trace.nodes[here], trace.nodes[there])
+        shaped = any(node.shape or node.outputs for node in ends)
         if factors is None or len(numbers) < len(parallel) or shaped:
             factors = None
             continue

@@ -9,7 +9,7 @@ from anabranch.core.operators import SYMBOLS
 from anabranch.core.told import number_text
 from anabranch.inspection.answers import answers
 from anabranch.inspection.parts import Edge, Evidence, Finding, Node, Step, Summary
-from anabranch.inspection.reading import is_zero, norm, size_of
+from anabranch.inspection.reading import grad_norm, is_zero, norm, size_of
 from anabranch.inspection.trace import Trace
 
 _PRODUCTS = ("*", "@")
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
 
 def zero(trace: Trace, node: Node) -> Finding:
     """The finding about a node whose gradient is 0 in every element."""
-    count = size_of(node.grad).n
+    count = sum(size_of(one).n or 0 for one in node.grads)
     found = Finding(kind="zero-gradient", about=node.id, phase="backward", bad=count, of=count)
     faults = list(_faults(trace, node))
     if not faults:
@@ -57,7 +57,7 @@ def _faults(trace: Trace, node: Node) -> Iterator[Fault]:
             continue
         for edge in came:
             reader = trace.nodes[edge.to]
-            if not is_zero(reader.grad):
+            if not (reader.grads and all(map(is_zero, reader.grads))):
                 yield Fault(edge, reader, ways[number])
             elif edge.to not in ways:
                 ways[edge.to] = [*ways[number], edge.to]
@@ -216,8 +216,7 @@ def _steps(trace: Trace, way: list[int], fault: Edge | None) -> list[Step]:
     fault_at = None if fault is None else fault.from_
     found = []
     for number in numbers:
-        grad = trace.nodes[number].grad
-        step = Step(number, None if grad is None else norm(grad))
+        step = Step(number, grad_norm(trace.nodes[number]))
         step.at_fault = True if number == fault_at else None
         found.append(step)
     return found

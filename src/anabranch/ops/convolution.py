@@ -15,9 +15,10 @@ import numpy as np
 from anabranch.core.aval import Aval, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.dtype import is_half, promote
-from anabranch.core.op import Op
+from anabranch.core.op import MadeOf, Op
 from anabranch.core.sample import normal, sample
 from anabranch.errors import DTypeError, ShapeError
+from anabranch.ops.patches import conv_made, kernel_made, transpose_made
 from anabranch.ops.rules import shape_of
 from anabranch.ops.sliding import (
     Lengths,
@@ -284,6 +285,7 @@ conv: Op = Op(
         lambda ct, y, x, w, **attrs: _to_w(ct, x, w, **attrs),
     ),
     linear=(0, 1),
+    lower=MadeOf(conv_made),
     call=_conv,
     samples=(
         # 1 + 2·10, 2 + 3·10; by x the kernels add up, by w the windows
@@ -330,6 +332,7 @@ conv_transpose: Op = Op(
         lambda ct, y, x, w, *, shape, **attrs: _to_w(x, ct, w, **attrs),
     ),
     linear=(0, 1),
+    lower=MadeOf(transpose_made),
     call=_conv_transpose,
     samples=(
         sample(
@@ -366,6 +369,7 @@ conv_kernel: Op = Op(
         lambda ct, w, x, y, *, window, **attrs: bind(conv, x, ct, **attrs),
     ),
     linear=(0, 1),
+    lower=MadeOf(kernel_made),
     call=lambda x, y, window, stride, dilation, groups=1: bind(
         conv_kernel, x, y, window=window, stride=stride, dilation=dilation, groups=groups
     ),

@@ -15,7 +15,7 @@ import numpy as np
 from anabranch.core.aval import Aval, Shape, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.dtype import promote
-from anabranch.core.op import NO_GRADIENT, Op
+from anabranch.core.op import NO_GRADIENT, Kernel, Op
 from anabranch.core.sample import integers, normal, sample
 from anabranch.core.values import as_shape, owned, settled
 from anabranch.errors import OutOfRangeError, ShapeError
@@ -97,6 +97,7 @@ dynamic_slice: Op = Op(
         sample(normal(0, 3), 0, integers(below=2), sizes=(0, 2)),
         sample(normal(), sizes=()),
     ),
+    lower=Kernel("dynamic_slice"),
     doc="A block of x with `slice_sizes` from `start_indices` on, one integer for each axis, which"
     " may be computed. A block that is not wholly inside x raises.",
 )
@@ -151,6 +152,7 @@ dynamic_update_slice: Op = Op(
         sample(normal(3, 4), normal(0, 4), integers(below=4), integers(below=1)),
         sample(normal(), normal()),
     ),
+    lower=Kernel("dynamic_update_slice"),
     doc="x with a block replaced by `update`, from `start_indices` on, one integer for each axis,"
     " which may be computed. A block that is not wholly inside x raises.",
 )
@@ -196,6 +198,7 @@ update_slice: Op = Op(
         sample(normal(3, 4), normal(0, 4), index=((1, 1, 1), (0, 4, 1))),
         sample(normal(), normal(), index=()),
     ),
+    lower=Kernel("update_slice"),
     doc="x with other values at the places that `index` selects, in the form that `slice` has in"
     " listings; `x.at[...].set(values)` takes every index.",
 )

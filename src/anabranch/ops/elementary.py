@@ -50,6 +50,7 @@ cbrt: Op = elementwise(
         at(-inf, value=-inf, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="cbrt",
     doc="Cube root, of negative numbers too; its derivative at 0 is +inf.",
 )
 
@@ -64,6 +65,7 @@ exp2: Op = elementwise(
         at(-inf, value=0.0, grads=0.0, kink=True),
         at(2000.0, value=inf, grads=inf, kink=True),
     ),
+    scalar="exp2",
     doc="2 to the power x.",
 )
 
@@ -99,6 +101,7 @@ log10: Op = elementwise(
         at(-1.0, value=nan, grads=-_LOG10_E, kink=True),
         at(inf, value=inf, grads=0.0, kink=True),
     ),
+    scalar="log10",
     doc="Logarithm to base 10.",
 )
 
@@ -136,6 +139,7 @@ log2: Op = elementwise(
         at(-1.0, value=nan, grads=-_LOG2_E, kink=True),
         at(inf, value=inf, grads=0.0, kink=True),
     ),
+    scalar="log2",
     doc="Logarithm to base 2.",
 )
 
@@ -162,6 +166,7 @@ logaddexp: Op = elementwise(
         at(inf, inf, value=inf, grads=(0.0, 0.0), kink=True),
         at(nan, -inf, value=nan, kink=True),
     ),
+    scalar="logaddexp",
     doc="log(exp(x) + exp(y)), without overflow. Of two equal infinities neither gets a share.",
 )
 

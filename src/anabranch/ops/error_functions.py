@@ -29,6 +29,7 @@ exp_neg_square: Op = elementwise(
         at(inf, value=0.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="exp_neg_square",
     doc="exp(-x * x), the bell curve, as exact for large x as for small ones.",
 )
 
@@ -62,6 +63,7 @@ erf: Op = elementwise(
         at(inf, value=1.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="erf",
     doc="The error function, 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to x.",
 )
 
@@ -79,6 +81,7 @@ erfc: Op = elementwise(
         at(inf, value=0.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="erfc",
     doc="1 - erf(x), without its cancellation for large x.",
 )
 
@@ -98,5 +101,6 @@ erfinv: Op = elementwise(
         at(-1.0, value=-inf, grads=inf, kink=True),
         at(2.0, value=nan, grads=nan, kink=True),
     ),
+    scalar="erfinv",
     doc="The number whose error function is x.",
 )

@@ -10,7 +10,7 @@ import numpy as np
 from anabranch.core.aval import Aval, aval
 from anabranch.core.bind import bind
 from anabranch.core.dtype import is_half
-from anabranch.core.op import NO_GRADIENT, Op
+from anabranch.core.op import NO_GRADIENT, Kernel, Op
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import settled
 from anabranch.ops.layout import reshape
@@ -73,7 +73,7 @@ min_: Op = Op(
 )
 
 
-def _place(name: str, find: Any, doc: str, *samples: Any) -> Op:
+def _place(name: str, find: Any, better: str, doc: str, *samples: Any) -> Op:
     """The record of an op that says where along an axis an element stands."""
 
     def rule(x: Aval, *, axis: int, keepdims: bool) -> Aval:
@@ -106,6 +106,7 @@ def _place(name: str, find: Any, doc: str, *samples: Any) -> Op:
             sample(normal(1), axis=0, keepdims=False),
             sample(normal(0, 3), axis=1, keepdims=False),
         ),
+        lower=Kernel("argument", better),
         doc=doc,
     )
     return op
@@ -114,6 +115,7 @@ def _place(name: str, find: Any, doc: str, *samples: Any) -> Op:
 argmax: Op = _place(
     "argmax",
     np.argmax,
+    "greater",
     "The index of the largest element along an axis, of the flattened value without one. The first"
     " of equal ones, and the first NaN if there is one.",
     sample([1.0, 3.0, 3.0], value=1, axis=0, keepdims=False),
@@ -124,6 +126,7 @@ argmax: Op = _place(
 argmin: Op = _place(
     "argmin",
     np.argmin,
+    "less",
     "The index of the smallest element along an axis, of the flattened value without one. The"
     " first of equal ones, and the first NaN if there is one.",
     sample([3.0, 1.0, 1.0], value=1, axis=0, keepdims=False),

@@ -49,6 +49,7 @@ lgamma: Op = elementwise(
         at(-inf, value=inf, grads=nan, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="lgamma",
     doc="The logarithm of the absolute value of the gamma function; +inf at 0, -1, -2, ...",
 )
 
@@ -72,6 +73,7 @@ digamma: Op = elementwise(
         at(-inf, value=nan, grads=nan, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="digamma",
     doc="The derivative of lgamma; NaN at -1, -2, ..., where it jumps from inf to -inf.",
 )
 
@@ -115,5 +117,6 @@ polygamma: Op = elementwise(
         sample(-inf, value=nan, kink=True, n=1),
         sample(nan, value=nan, kink=True, n=1),
     ),
+    scalar=lambda e, x, *, n: e.polygamma(x, n),
     doc="The n-th derivative of digamma; 0 gives digamma itself, 1 the trigamma function.",
 )

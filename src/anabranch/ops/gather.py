@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core.aval import Aval, Shape, aval
 from anabranch.core.bind import bind
-from anabranch.core.op import NO_GRADIENT, Op, broadcast_shapes
+from anabranch.core.op import NO_GRADIENT, Kernel, Op, broadcast_shapes
 from anabranch.core.sample import integers, normal, sample
 from anabranch.core.values import owned
 from anabranch.ops.layout import broadcast_to
@@ -153,6 +153,7 @@ gather: Op = Op(
         sample(normal(0, 2), integers(3, below=2), axes=(0,), mode="fill", fill=0),
         sample(normal(1), integers(0, below=1), axes=(0,)),
     ),
+    lower=Kernel("gather"),
     doc="Elements of x by integer arrays: one along an axis, or a tuple of them along as many axes,"
     " broadcast against each other. An index outside its axis raises; `mode` may also be `'wrap'`,"
     " `'clip'` or `'fill'`, which takes `fill_value` there.",
@@ -200,6 +201,7 @@ index_repeats: Op = Op(
         sample(integers(below=2), lengths=(2,)),
         sample(integers(0, below=2), lengths=(2,)),
     ),
+    lower=Kernel("index_repeats"),
     doc="For each of several places, given by index arrays for axes of these `lengths`, the number"
     " of the nearest earlier and of the nearest later one that is the same; their count for none.",
 )

@@ -29,6 +29,7 @@ arccosh: Op = elementwise(
         at(0.5, value=nan, grads=nan, kink=True),
         at(inf, value=inf, grads=0.0, kink=True),
     ),
+    scalar="arccosh",
     doc="The number from 0 on whose hyperbolic cosine is x.",
 )
 
@@ -43,6 +44,7 @@ arcsinh: Op = elementwise(
         at(0.75, value=math.log(2.0), grads=0.8),
         at(inf, value=inf, grads=0.0, kink=True),
     ),
+    scalar="arcsinh",
     doc="The number whose hyperbolic sine is x.",
 )
 
@@ -61,6 +63,7 @@ arctanh: Op = elementwise(
         at(-1.0, value=-inf, grads=inf, kink=True),
         at(2.0, value=nan, grads=-1 / 3, kink=True),
     ),
+    scalar="arctanh",
     doc="The number whose hyperbolic tangent is x.",
 )
 
@@ -75,6 +78,7 @@ cosh: Op = elementwise(
         at(math.log(2.0), value=1.25, grads=0.75),
         at(-inf, value=inf, grads=-inf, kink=True),
     ),
+    scalar="cosh",
     doc="Hyperbolic cosine.",
 )
 
@@ -89,5 +93,6 @@ sinh: Op = elementwise(
         at(math.log(2.0), value=0.75, grads=1.25),
         at(-inf, value=-inf, grads=inf, kink=True),
     ),
+    scalar="sinh",
     doc="Hyperbolic sine.",
 )

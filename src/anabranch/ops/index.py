@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core.aval import Aval, Shape, aval
 from anabranch.core.bind import bind
-from anabranch.core.op import NO_GRADIENT, Op
+from anabranch.core.op import NO_GRADIENT, Kernel, Op
 from anabranch.core.sample import integers, normal, sample
 from anabranch.core.values import as_dtype, owned, settled
 from anabranch.errors import ShapeError
@@ -105,6 +105,7 @@ unslice: Op = Op(
         sample(normal(0, 4), shape=(3, 4), index=((1, 1, 1), (0, 4, 1))),
         sample(normal(), shape=(2,), index=(1,)),
     ),
+    lower=Kernel("unslice"),
     doc="Zeros of a given shape with x at the places that `index` selects: the adjoint of slice.",
 )
 
@@ -136,5 +137,6 @@ one_hot: Op = Op(
         sample(integers(below=3), classes=3, dtype=np.dtype(np.float64)),
         sample(integers(0, below=1), classes=1, dtype=np.dtype(np.bool_)),
     ),
+    lower=Kernel("one_hot"),
     doc="A last axis of length `num_classes` that is 1 at each label and 0 elsewhere.",
 )

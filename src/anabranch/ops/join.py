@@ -11,7 +11,7 @@ import numpy as np
 from anabranch.core.aval import Aval, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.dtype import promote
-from anabranch.core.op import Op
+from anabranch.core.op import Kernel, Op
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import owned
 from anabranch.errors import ArgumentError, OutOfRangeError, ShapeError
@@ -89,6 +89,7 @@ concatenate: Op = Op(
         sample(normal(2), axis=0),
         sample(normal(0, 2), normal(1, 2), axis=0),
     ),
+    lower=Kernel("concatenate"),
     doc="Values put one after the other along an axis that they have (`stack` makes a new one);"
     " flattened ones without an axis. Lengths of the other axes agree, and dtypes are promoted.",
 )

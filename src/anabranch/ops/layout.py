@@ -10,7 +10,7 @@ import numpy as np
 
 from anabranch.core.aval import Aval, Shape, aval_of
 from anabranch.core.bind import bind
-from anabranch.core.op import Op
+from anabranch.core.op import Kernel, Op
 from anabranch.core.registry import functions
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import as_shape, owned, settled
@@ -196,6 +196,7 @@ pad: Op = Op(
         sample(normal(0, 1), widths=((1, 1), (0, 0)), fill=0),
         sample(normal(), widths=(), fill=0),
     ),
+    lower=Kernel("pad"),
     doc="Surround the value: `pad_width` elements before and after each axis, which are"
     " `constant_values`, or repeat elements of x by `mode`, one of `'edge'`, `'reflect'`,"
     " `'symmetric'` and `'wrap'`.",

@@ -192,6 +192,7 @@ left_shift: Op = _bits(
     sample(3, 2, value=12),
     sample(1, 64, value=0),
     rule=_shift_aval,
+    scalar="left_shift",
 )
 right_shift: Op = _bits(
     "right_shift",
@@ -200,4 +201,5 @@ right_shift: Op = _bits(
     sample(12, 2, value=3),
     sample(-1, 64, value=-1),
     rule=_shift_aval,
+    scalar="right_shift",
 )

@@ -68,6 +68,7 @@ power: Op = elementwise(
         at(0.0, 0.5, value=0.0, grads=(inf, 0.0), kink=True),
         at(-2.0, 0.5, value=nan, kink=True),
     ),
+    scalar="power",
     doc="x to the power y. A Python integer (or whole float) as y uses the power rule at every x,"
     " and y = 2 is the product x * x.",
 )
@@ -149,8 +150,8 @@ def _or_nan(product: Any, y: Any) -> Any:
     return np.where(np.isnan(y), product + y, product)
 
 
-def _scalar(e: Any, log: Any, x: Any, y: Any) -> Any:
-    e.require_floats(x, "a logarithm of integers")
+def _scalar(e: Any, log: Any, *xs: Any) -> Any:
+    x, y = e.floats(xs)
     return e.select(e.isnan(y), y, e.absorb(x, log(y)))
 
 
@@ -173,7 +174,7 @@ xlogy: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log, *e.promoted([x, y])),
+    scalar=lambda e, x, y: _scalar(e, e.log, x, y),
     doc="""x * log(y), but 0 where x is 0, even where y is 0 or negative; NaN stays NaN.
 
     The derivative by x is log(y) there too, so -inf at y = 0; that by y is x / y, and 0 where x is.
@@ -202,7 +203,7 @@ xlog1py: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 0.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log1p, *e.promoted([x, y])),
+    scalar=lambda e, x, y: _scalar(e, e.log1p, x, y),
     doc="""x * log(1 + y), but 0 where x is 0, even where y is -1 or less; NaN stays NaN.
 
     The derivatives are those of `xlogy`.

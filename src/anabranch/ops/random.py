@@ -17,7 +17,7 @@ import numpy as np
 
 from anabranch.core.aval import Aval, Shape, aval, aval_of
 from anabranch.core.bind import bind
-from anabranch.core.op import NoGradient, Op, broadcast_shapes
+from anabranch.core.op import Kernel, NoGradient, Op, broadcast_shapes
 from anabranch.core.sample import integers, sample
 from anabranch.core.values import as_dtype, as_shape, settled
 from anabranch.errors import DomainError, DTypeError, ShapeError
@@ -99,6 +99,7 @@ threefry2x32: Op = Op(
         sample(_KEYS[:1], _COUNTERS[:0]),
         sample(_KEYS[:, None], _COUNTERS[:1]),
     ),
+    lower=Kernel("threefry"),
     doc="The block of two words that threefry-2x32-20 makes of a key and a counter, both `u32[2]`;"
     " leading axes broadcast.",
 )
@@ -128,6 +129,7 @@ words: Op = Op(
         sample(integers(2, 3, below=9)),
         sample(integers(0, below=9)),
     ),
+    lower=Kernel("words"),
     doc="The two 32-bit words of each integer, low word first, along a new last axis; negative"
     " integers as two's complement of 64 bits.",
 )
@@ -184,6 +186,7 @@ bits: Op = Op(
         sample(_KEYS[2], shape=(), width=64),
         sample(_KEYS[2], shape=(0, 3), width=24),
     ),
+    lower=Kernel("bits"),
     doc="Uniform random bits. 32-bit elements are the words of the key's stream, 64-bit elements"
     " its blocks, low word first; narrower elements are the top bits of a word.",
 )
@@ -242,6 +245,7 @@ randint: Op = Op(
         sample(_KEYS[2], np.int64(3), np.int64(4), shape=(1,), dtype=np.dtype(np.int64)),
         sample(_KEYS[2], np.int64(0), np.int64(2), shape=(0,), dtype=np.dtype(np.int64)),
     ),
+    lower=Kernel("randint"),
     doc="Integers in [low, high), or [0, low) without `high`: each is the 64-bit element of the"
     " key's stream modulo high - low, so no probability is off by 2**-64 or more. `shape` is by"
     " default what low and high broadcast to.",

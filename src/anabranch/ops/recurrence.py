@@ -14,7 +14,7 @@ import numpy as np
 from anabranch.core.aval import Aval, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.dtype import is_half, promote
-from anabranch.core.op import Op, broadcast_shapes
+from anabranch.core.op import Kernel, Op, broadcast_shapes
 from anabranch.core.registry import functions
 from anabranch.core.sample import Sample, booleans, normal, sample
 from anabranch.errors import DTypeError, ShapeError
@@ -177,6 +177,7 @@ linear_recurrence: Op = Op(
         _sample(normal(0, 3), normal(0, 3), absorbs=True),
         _sample(normal(0, 3), normal(0, 3), axis=1),
     ),
+    lower=Kernel("recurrence"),
     doc="y[k] = a[k] * y[k-1] + b[k] along an axis, the first being b[0]; a and b broadcast. A bool"
     " a says whether to go on from y[k-1] or to start anew. `reverse` runs from the end.",
 )

@@ -118,6 +118,7 @@ floor_divide: Op = elementwise(
         at(1.0, 0.0, value=inf, grads=(0.0, 0.0), kink=True),
         at(0.0, 0.0, value=nan, grads=(0.0, 0.0), kink=True),
     ),
+    scalar="floor_divide",
     doc="x / y rounded down; its derivatives are 0 everywhere.",
 )
 
@@ -140,6 +141,7 @@ remainder: Op = elementwise(
         at(inf, 2.0, value=nan, kink=True),
         at(1.0, 0.0, value=nan, kink=True),
     ),
+    scalar="remainder",
     doc="x - y * floor(x / y), with the sign of y, as Python's %.",
 )
 
@@ -162,14 +164,9 @@ fmod: Op = elementwise(
         at(inf, 2.0, value=nan, kink=True),
         at(1.0, 0.0, value=nan, kink=True),
     ),
+    scalar="fmod",
     doc="x - y * trunc(x / y), with the sign of x, as C's fmod.",
 )
-
-
-def _copysign_scalar(e: Any, x: Any, y: Any) -> Any:
-    x, y = e.promoted([x, y])
-    e.require_floats(x, "the sign of an integer")
-    return e.copysign(x, y)
 
 
 copysign: Op = elementwise(
@@ -186,7 +183,7 @@ copysign: Op = elementwise(
         at(0.0, -3.0, value=-0.0, grads=(0.0, 0.0), kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
-    scalar=_copysign_scalar,
+    scalar="copysign",
     doc="x with the sign of y, also that of a zero; at x = 0 the derivative is that of |x|, 0.",
 )
 
@@ -203,6 +200,7 @@ heaviside: Op = elementwise(
         at(0.0, 0.5, value=0.5, grads=(None, 1.0)),
         at(nan, 0.5, value=nan, grads=(None, 0.0), kink=True),
     ),
+    scalar="heaviside",
     doc="0 where x < 0, y where x is 0, 1 where x > 0; x only chooses, so it has no derivative.",
 )
 
@@ -218,5 +216,6 @@ nextafter: Op = elementwise(
         at(0.0, -1.0, value=-5e-324, grads=(1.0, 0.0), kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
+    scalar="nextafter",
     doc="The next number of x's dtype towards y, which changes as x does.",
 )

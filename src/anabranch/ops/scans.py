@@ -15,7 +15,7 @@ import numpy as np
 from anabranch.core.aval import Aval
 from anabranch.core.bind import bind
 from anabranch.core.dtype import is_half
-from anabranch.core.op import Op, float_for
+from anabranch.core.op import Kernel, Op, float_for
 from anabranch.core.registry import functions
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import as_dtype
@@ -113,6 +113,7 @@ cumsum: Op = Op(
         _golden([-0.0, 0.0], [-0.0, 0.0], [2, 1]),
         _golden([1.0, inf, -inf, 1.0], [1.0, inf, nan, nan], [4, 3, 2, 1], kink=True),
     ),
+    lower=Kernel("scan", "add"),
     doc="Running sum along an axis, of the flattened value without one." + _START,
 )
 
@@ -154,6 +155,7 @@ cumprod: Op = Op(
         _golden([-0.0, 2.0], [-0.0, -0.0], [3, -0.0]),
         _golden([2.0, inf, 0.0], [2.0, inf, nan], [inf, 2.0, inf], kink=True),
     ),
+    lower=Kernel("scan", "multiply"),
     doc="Running product along an axis, of the flattened value without one. Its derivative is right"
     " at zeros." + _START,
 )
@@ -192,6 +194,7 @@ def _running_extremum(name: str, ufunc: Any, doc: str, *samples: Any) -> Op:
             _golden([1.0, nan, 2.0], [1.0, nan, nan], [1, 2, 0], kink=True),
             _golden([nan, nan], [nan, nan], [1.5, 0.5], kink=True),
         ),
+        lower=Kernel("scan", ufunc.__name__),
         doc=doc
         + " NaN wins. Each running value is shared equally by the elements so far that are equal to"
         " it." + _START,
@@ -246,6 +249,7 @@ cumlogsumexp: Op = Op(
         _golden([0.0, -inf], [0.0, 0.0], [2, 0], kink=True),
         _golden([0.0, nan], [0.0, nan], [nan, nan], kink=True),
     ),
+    lower=Kernel("scan", "logaddexp"),
     doc="Running log(sum(exp(x))) along an axis, of the flattened value without one, without"
     " overflow. Where it is infinite it hands no derivative back." + _START,
 )

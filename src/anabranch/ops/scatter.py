@@ -16,7 +16,7 @@ import numpy as np
 from anabranch.core.aval import Aval, Shape, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.dtype import is_half, promote
-from anabranch.core.op import NO_GRADIENT, Op, broadcast_shapes
+from anabranch.core.op import NO_GRADIENT, Kernel, Op, broadcast_shapes
 from anabranch.core.sample import Sample, integers, normal, sample
 from anabranch.core.values import settled
 from anabranch.errors import ShapeError
@@ -208,6 +208,7 @@ scatter_add: Op = scatter_op(
     "scatter_add",
     np.add.at,
     "added; a repeated index adds each time,",
+    lower=Kernel("scatter", "add"),
     vjp=(lambda ct, y, x, updates, *indices, **attrs: ct, _add_vjp),
     jvp=(lambda t, y, x, updates, *indices, **attrs: t, _add_jvp),
     samples=(
@@ -256,6 +257,7 @@ scatter_set: Op = scatter_op(
     "scatter_set",
     _assign,
     "in the places of its own elements; of repeated indices the last one counts,",
+    lower=Kernel("scatter"),
     vjp=(_set_vjp_x, _set_vjp_updates),
     jvp=(_set_vjp_x, _set_jvp_updates),
     samples=(

@@ -9,7 +9,7 @@ import numpy as np
 
 from anabranch.core.bind import bind
 from anabranch.core.config import options
-from anabranch.core.op import Op
+from anabranch.core.op import Kernel, Op
 from anabranch.core.sample import Sample, sample
 from anabranch.ops.gather import gather, zeros
 from anabranch.ops.rules import shape_of
@@ -62,6 +62,7 @@ def _extreme(name: str, ufunc: Any, word: str, samples: tuple[Sample, ...]) -> O
         name,
         write,
         f"where they are {word}; NaN wins, and equal ones share the cotangent,",
+        lower=Kernel("scatter", ufunc.__name__),
         vjp=(_extreme_vjp_x, _extreme_vjp_updates),
         jvp=(_extreme_jvp_x, _extreme_jvp_updates),
         samples=samples,
@@ -186,6 +187,7 @@ scatter_multiply: Op = scatter_op(
     "scatter_multiply",
     np.multiply.at,
     "multiplied in; a repeated index multiplies each time,",
+    lower=Kernel("scatter", "multiply"),
     vjp=(_multiply_vjp_x, _multiply_vjp_updates),
     jvp=(_multiply_vjp_x, _multiply_jvp_updates),
     samples=(

@@ -96,7 +96,7 @@ def _comparison(name: str, ref: Any, doc: str, *points: Any) -> Any:
         arity=2,
         result="bool",
         samples=(*points, at(nan, 1.0, value=name == "not_equal")),
-        scalar=name,
+        scalar=lambda e, x, y: e.compare(name, x, y),
         doc=doc,
     )
 

@@ -116,7 +116,7 @@ def _same(n: int, span: int, s: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-def padded(x: Any, padding: Pairs, fill: float = 0) -> Any:
+def padded(x: Any, padding: Pairs, fill: Any = 0) -> Any:
     """x with padding around its last axes."""
     if not any(map(any, padding)):
         return x

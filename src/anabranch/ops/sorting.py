@@ -10,7 +10,7 @@ import numpy as np
 from anabranch.core.aval import Aval, aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.dtype import is_half, promote
-from anabranch.core.op import NO_GRADIENT, Op
+from anabranch.core.op import NO_GRADIENT, Kernel, Op
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import settled
 from anabranch.errors import ArgumentError, ShapeError
@@ -85,6 +85,7 @@ argsort: Op = Op(
         sample(normal(1), axis=0, descending=False),
         sample(normal(2, 0), axis=1, descending=False),
     ),
+    lower=Kernel("argsort"),
     doc="The indices that sort along an axis (of the flattened value for None): equal elements in"
     " their own order, NaN behind everything, or before it with `descending`.",
 )
@@ -131,6 +132,7 @@ sort: Op = Op(
         sample(normal(1), axis=0, descending=False),
         sample(normal(2, 0), axis=0, descending=False),
     ),
+    lower=Kernel("sort"),
     doc="A sorted copy along an axis (of the flattened value for None): equal elements in their own"
     " order, NaN behind everything, or before it with `descending`.",
 )
@@ -172,6 +174,7 @@ searchsorted: Op = Op(
         sample(normal(0), normal(2), side="left"),
         sample(normal(3), normal(0, 2), side="left"),
     ),
+    lower=Kernel("search"),
     doc="Where each element of v would stand among the sorted values a: before equal ones, or with"
     ' side="right" behind them. `sorter` is the order that sorts a.',
 )

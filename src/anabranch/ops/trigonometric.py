@@ -53,6 +53,7 @@ arccos: Op = elementwise(
         at(-1.0, value=pi, grads=-inf, kink=True),
         at(2.0, value=nan, grads=nan, kink=True),
     ),
+    scalar="arccos",
     doc="The angle from 0 to pi whose cosine is x.",
 )
 
@@ -71,6 +72,7 @@ arcsin: Op = elementwise(
         at(-1.0, value=-pi / 2, grads=inf, kink=True),
         at(2.0, value=nan, grads=nan, kink=True),
     ),
+    scalar="arcsin",
     doc="The angle from -pi/2 to pi/2 whose sine is x.",
 )
 
@@ -96,6 +98,7 @@ hypot: Op = elementwise(
         at(nan, inf, value=inf, kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
+    scalar="hypot",
     doc="sqrt(x*x + y*y), without overflow on the way; its derivatives at 0, 0 are 0.",
 )
 
@@ -111,6 +114,7 @@ arctan: Op = elementwise(
         at(-3.0, value=math.atan(-3.0), grads=0.1),
         at(inf, value=pi / 2, grads=0.0, kink=True),
     ),
+    scalar="arctan",
     doc="The angle from -pi/2 to pi/2 whose tangent is x.",
 )
 
@@ -136,6 +140,7 @@ arctan2: Op = elementwise(
         at(inf, inf, value=pi / 4, grads=(0.0, 0.0), kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
+    scalar="arctan2",
     doc="The angle of the point with ordinate x and abscissa y, from -pi to pi.",
 )
 
@@ -151,6 +156,7 @@ tan: Op = elementwise(
         at(pi / 4, value=1.0, grads=2.0),
         at(inf, value=nan, grads=nan, kink=True),
     ),
+    scalar="tan",
     doc="Tangent of an angle in radians.",
 )
 
@@ -168,6 +174,7 @@ sinc: Op = elementwise(
         at(inf, value=0.0, grads=0.0, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="sinc",
     doc="sin(pi x) / (pi x): 1 at 0, and exactly 0 at every other whole number.",
 )
 
@@ -185,5 +192,6 @@ sinc_derivative: Op = elementwise(
         sample(1.0, value=-1.0, grads=(2.0,), n=1),
         sample(-inf, value=0.0, grads=(0.0,), kink=True, n=1),
     ),
+    scalar=lambda e, x, *, n: e.sinc_derivative(x, n),
     doc="The n-th derivative of sinc, without the cancellation near 0.",
 )

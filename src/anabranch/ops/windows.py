@@ -10,12 +10,12 @@ import numpy as np
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import bind
 from anabranch.core.dtype import extremes, is_half
-from anabranch.core.op import Op
+from anabranch.core.op import Kernel, MadeOf, Op
 from anabranch.core.sample import normal, sample
 from anabranch.core.values import owned
 from anabranch.errors import ShapeError
-from anabranch.ops.layout import broadcast_to, reshaped
-from anabranch.ops.reduce import sum_
+from anabranch.ops.layout import broadcast_to, permute, reshaped
+from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.rules import shape_of
 from anabranch.ops.select import equal, isnan, where
 from anabranch.ops.sliding import (
@@ -111,6 +111,7 @@ sliding_windows: Op = Op(
     vjp=(_windows_vjp,),
     linear=(0,),
     call=_sliding_windows,
+    lower=lambda view, **attrs: view.windows(**attrs),
     samples=(
         sample(
             [1.0, 2.0, 3.0],
@@ -181,6 +182,7 @@ add_windows: Op = Op(
         sample(normal(0, 1, 3), shape=(3,), stride=(1,), dilation=(1,)),
         sample(normal(), shape=(), stride=(), dilation=()),
     ),
+    lower=Kernel("add_windows"),
     doc="Windows (..., places, window) added up where they came from: the adjoint of"
     " `sliding_windows`, for axes of lengths `shape`.",
 )
@@ -256,10 +258,10 @@ def _pool_ref(x: Any, **attrs: Any) -> Any:
     return owned(np.max(windows, axis=tuple(range(-len(window), 0))))
 
 
-def _windows_of(x: Any, attrs: Any) -> Any:
+def _windows_of(x: Any, attrs: Any, fill: Any = 0) -> Any:
     return bind(
         sliding_windows,
-        padded(x, attrs["padding"]),
+        padded(x, attrs["padding"], fill),
         window=attrs["window"],
         stride=attrs["stride"],
         dilation=attrs["dilation"],
@@ -300,6 +302,19 @@ def _pool_jvp(t: Any, y: Any, x: Any, **attrs: Any) -> Any:
     return reshaped(sum_(moved, axes, keepdims=True) / count, shape_of(y))
 
 
+def _pool_made(x: Any, **attrs: Any) -> Any:
+    """The maximum over windows, whose last axis of places stands last: it is the longest."""
+    count = len(attrs["window"])
+    if not count:
+        return None
+    windows = _windows_of(x, attrs, extremes(x.dtype)[0])
+    outer = len(shape_of(x)) - count
+    last = outer + count - 1
+    order = (*range(last), *range(last + 1, last + 1 + count), last)
+    axes = tuple(range(last, last + count))
+    return bind(max_, permute(windows, order), axes=axes, keepdims=False)
+
+
 _PLAIN: Any = {"stride": (2,), "dilation": (1,), "padding": ((0, 0),)}
 max_pool: Op = Op(
     "max_pool",
@@ -308,6 +323,7 @@ max_pool: Op = Op(
     vjp=(_pool_vjp,),
     jvp=(_pool_jvp,),
     call=_max_pool,
+    lower=MadeOf(_pool_made),
     samples=(
         sample(
             [1.0, 3.0, 2.0, 0.0], value=[3.0, 2.0], grads=([0, 1, 1, 0],), window=(2,), **_PLAIN

@@ -242,6 +242,49 @@ def test_a_query_that_has_no_meaning_is_wrong_usage(capsys):
     assert capsys.readouterr().err.splitlines()[-1] == "  hint: did you mean shape:2?"
 
 
+def test_why_asks_about_an_element_and_a_phase(capsys):
+    status, text = said(capsys, "why", "mlp.py", "z1", "--index", "0,3", "--phase", "forward")
+    assert (status, text.splitlines()[0].split()[:2]) == (0, ["z1[0,", "3]"])
+    status, text = said(capsys, "why", "softmax.py", "p", "--index", "[2, 0]")
+    assert status == 1 and "p[2, 0] = nan" in text
+    status, data = said(capsys, "why", "softmax.py", "--phase", "backward", "--json")
+    found = json.loads(data)["finding"]
+    assert (status, found["phase"], found["index"]) == (1, "backward", [2, 2])
+    assert said(capsys, "why", *WORKED, "--phase", "backward")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["softmax.py", "p", "--index", "4,0"],
+            "[0, 0] to [3, 2], and [4, 0] is none",
+        ),
+        (["softmax.py", "p", "--index", "0"], "p is float64 (4, 3): [0, 0] to [3, 2], and [0]"),
+        (["softmax.py", "loss", "--index", "0"], "loss is a single number, which has no index"),
+        (["softmax.py", "--index", "0,0"], "anabranch why INPUT NAME --index I,J"),
+        (["softmax.py", "p", "--index", "-1,0"], "takes whole numbers from 0"),
+        (["softmax.py", "p", "--index", "a,0"], "takes whole numbers from 0, as 2,0, not 'a,0'"),
+        (["softmax.py", "--phase", "sideways"], "(choose from 'forward', 'backward')"),
+    ],
+)
+def test_an_index_or_a_phase_that_means_nothing_is_wrong_usage(capsys, words, told):
+    assert cli.main(["why", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_check_compares_a_sample_of_the_elements(capsys):
+    status, text = said(capsys, "check", "mlp.py", "--sample", "3")
+    assert status == 0
+    assert "layer2.W: 3 of 256 elements compared, drawn" in text
+    assert "layer3.b:" not in text  # it has one
+    assert "at most 3 of an input" in text
+    assert said(capsys, "check", "mlp.py", "--sample", "3", "--seed", "1")[1] != text
+    for words in (["--sample", "0"], ["--sample", "3", "--along", "2"], ["--sample", "3", "--all"]):
+        assert cli.main(["check", "mlp.py", *words]) == 2
+    capsys.readouterr()
+
+
 @pytest.mark.parametrize("verb", LOOKS)
 def test_every_verb_has_help_and_refuses_what_it_does_not_know(capsys, verb):
     assert cli.main([verb, "--help"]) == 0

@@ -69,6 +69,10 @@ REPORTS = {
     "why_a_bad_gradient": lambda: example("softmax").why("W"),
     "why_zero": lambda: example("mlp", "--bias", "-9").why("layer1.W"),
     "why_none": lambda: example("softmax").why("targets"),
+    "why_an_element": lambda: example("mlp", "--bias", "-9").why("z1", index=[0, 3]),
+    "why_a_bad_element": lambda: example("softmax").why("p", index=[2, 0]),
+    "why_a_value": lambda: example("story").why("s", phase="forward"),
+    "why_backward": lambda: example("softmax").why(phase="backward"),
     "check": checked,
 }
 

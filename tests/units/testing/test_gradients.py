@@ -253,6 +253,41 @@ def test_elements_are_refused_when_there_are_too_many():
     assert few.rows[0].method == "elements"
 
 
+def test_a_sample_of_elements_is_drawn_from_inputs_that_have_more():
+    f = counted(lambda x, y: ab.sum(x * x) + ab.sum(y))
+    x, y = np.arange(1.0, 5_001.0), np.ones(3)
+    report = ab.check_gradients(f, x, y, sample=10)
+    assert [(row.method, row.compared) for row in report.rows] == [
+        ("elements", 10),
+        ("elements", 3),
+    ]
+    assert report.evaluations == 2 * 13 + 2
+    assert report.rows[0].notes == ("10 of 5,000 elements compared, drawn",)
+    assert report.rows[1].notes == ()
+    again = ab.check_gradients(f, x, y, sample=10)
+    assert again.rows[0].analytic == report.rows[0].analytic
+    other = ab.check_gradients(f, x, y, sample=10, seed=1)
+    assert other.rows[0].analytic != report.rows[0].analytic
+
+
+def test_a_sample_sees_only_what_it_draws():
+    def f(x):
+        y = x * x
+        return ab.sum(ab.where(np.arange(8) == 2, ab.stop_gradient(y), y))
+
+    x = np.arange(1.0, 9.0)
+    found = {seed: check(f, x, sample=4, seed=seed).rows[0] for seed in range(8)}
+    assert {row.verdict for row in found.values()} == {"pass", "wrong"}
+    assert all(row.worst in ((2,), None) for row in found.values())
+    assert check(f, x, sample=8).rows[0].worst == (2,)
+
+
+@pytest.mark.parametrize("options", [{"sample": 0}, {"sample": 3, "method": "directions"}])
+def test_a_sample_that_means_nothing_is_refused(options):
+    with pytest.raises(ab.ArgumentError, match="bad-argument"):
+        ab.check_gradients(lambda x: ab.sum(x * x), np.ones(5), **options)
+
+
 @pytest.mark.parametrize("size", [3, 5_000])
 def test_directions_find_the_one_element_that_is_wrong(size):
     wrong_at = np.arange(size) == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from anabranch.backends.base import Capabilities, Executable
@@ -25,10 +26,16 @@ class NativeBackend:
     name = "native"
     capabilities = Capabilities()
 
-    def compile(self, graph: Graph) -> Executable:
-        made = None if any(node.logs for node in graph.nodes) else _executable_type()
-        executable: Executable = ReferenceBackend().compile(graph) if made is None else made(graph)
-        return executable
+    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
+        is_logged = any(node.logs for node in graph.nodes)
+        made = None if is_logged else _executable_type()
+        if made is not None:
+            executable: Executable = made(graph, donated)
+            return executable
+        stands_in = ReferenceBackend().compile(graph)
+        reason = "a value is logged at each run" if is_logged else "llvmlite cannot be imported"
+        stands_in.remark = f"{reason}, so {stands_in.remark}"
+        return stands_in
 
 
 @functools.lru_cache(maxsize=1)

@@ -44,10 +44,17 @@ class Access:
         return text
 
     def store(self, e: Emitter, base: str, index: str, step: int, count: int, value: Val) -> None:
-        """Write to neighbouring elements: results are in C order, so `step` is 1, or 0 for one."""
+        """Write to neighbouring elements as one vector, to others one by one; 0 steps to one."""
         element, size = memory_type(self.dtype), self.dtype.itemsize
         pointer = self._pointer(e, base, index, step or 1)
-        e.store(e.to_memory(value), element, size, pointer, count)
+        text = e.to_memory(value)
+        if step in (0, 1) or e.lanes == 1:
+            e.store(text, element, size, pointer, count)
+            return
+        for lane in range(count):
+            place = e.new(f"getelementptr {element}, ptr {pointer}, i64 {lane * step}")
+            one = e.new(f"extractelement {e.type(element)} {text}, i32 {lane}")
+            e.lines.append(f"  store {element} {one}, ptr {place}, align {size}")
 
     def _pointer(self, e: Emitter, base: str, index: str, step: int) -> str:
         if index == "0":

@@ -1,5 +1,6 @@
-"""Sine and cosine of very large numbers, reduced by the binary digits of 2/pi (Payne, Hanek 1983).
+"""Circular functions of very large numbers, reduced by the binary digits of 2/pi.
 
+After Payne and Hanek (1983).
 x times 2/pi is needed modulo 4. Of x = m * 2**e only the digits of 2/pi from place e - 1 on matter
 for that: those before give multiples of 4. With 256 of them the fraction keeps more than 130 good
 digits however near it is to a whole number, since no float comes nearer than about 2**-61.
@@ -14,9 +15,9 @@ from anabranch.backends.native.emit import F64, I64, Val, register_type
 from anabranch.core.dtype import DType
 
 if TYPE_CHECKING:
-    from anabranch.backends.native.mathematics import Mathematics
+    from anabranch.backends.native.circular import Circular
 
-# Digits of 2/pi, and the reduction: the quadrant, and r through the pointer.
+# Digits of 2/pi, and the reduction: the quadrant, and r in two parts through the pointer.
 _REDUCED = """define internal i64 @large_quadrant(double %x, ptr %r) noinline {{
   %bits = bitcast double %x to i64
   %field0 = lshr i64 %bits, 52
@@ -53,7 +54,13 @@ _REDUCED = """define internal i64 @large_quadrant(double %x, ptr %r) noinline {{
   %low = fmul double %low3, 0x3CA0000000000000
   %a = fmul double %high, {pi_low}
   %b = call double @llvm.fma.f64(double %low, double {pi_high}, double %a)
-  %c = call double @llvm.fma.f64(double %high, double {pi_high}, double %b)
+  %p = fmul double %high, {pi_high}
+  %q = fneg double %p
+  %e0 = call double @llvm.fma.f64(double %high, double {pi_high}, double %q)
+  %e1 = fadd double %e0, %b
+  %c = fadd double %p, %e1
+  %e2 = fsub double %p, %c
+  %e = fadd double %e2, %e1
   %zero = trunc i256 %zeros to i64
   %scale0 = sub i64 970, %zero
   %scale1 = shl i64 %scale0, 52
@@ -62,11 +69,16 @@ _REDUCED = """define internal i64 @large_quadrant(double %x, ptr %r) noinline {{
   %minus = fneg double %d
   %signed = select i1 %up, double %minus, double %d
   store double %signed, ptr %r
+  %f = fmul double %e, %scale
+  %other = fneg double %f
+  %rest = select i1 %up, double %other, double %f
+  %behind = getelementptr double, ptr %r, i64 1
+  store double %rest, ptr %behind
   ret i64 %quadrant
 }}"""
 
 
-def _declared(e: Mathematics) -> None:
+def _declared(e: Circular) -> None:
     """The digits and the reduction, once in the module."""
     digits = ", ".join(f"i64 {word}" for word in fitted.TWO_OVER_PI)
     count = len(fitted.TWO_OVER_PI)
@@ -90,15 +102,16 @@ def _declared(e: Mathematics) -> None:
     e.declared.add(_REDUCED.format(words="\n".join(words), pi_high=high, pi_low=low))
 
 
-def _one_large(e: Mathematics, name: str, turned: int) -> str:
-    """A function of the module: sine or cosine of one number of at least 2**45."""
+def _one_large(e: Circular, name: str) -> str:
+    """A function of the module: sine, cosine or tangent of one number of at least 2**45."""
     one = e.narrowed(1)
     size = one.absolute(Val("%x", F64))
-    text = one.new("alloca double")
+    text = one.new("alloca double, i64 2")
     quadrant = one.new(f"call i64 @large_quadrant(double {size.text}, ptr {text})")
-    r = Val(one.new(f"load double, ptr {text}"), F64)
-    value = one.in_quadrant(r, Val(quadrant, I64), turned)
-    if not turned:  # sine is odd
+    behind = one.new(f"getelementptr double, ptr {text}, i64 1")
+    r = tuple(Val(one.new(f"load double, ptr {place}"), F64) for place in (text, behind))
+    value = one.in_quadrant(name, (r[0], r[1]), Val(quadrant, I64))
+    if name != "cos":  # the others are odd
         negative = one.less(Val("%x", F64), one.number(0.0, F64))
         value = one.select(negative, one.negative(value), value)
     rest = one.subtract(Val("%x", F64), Val("%x", F64))  # NaN for an infinity
@@ -110,10 +123,10 @@ def _one_large(e: Mathematics, name: str, turned: int) -> str:
     return function
 
 
-def large_lanes(e: Mathematics, name: str, turned: int, dtype: DType) -> str:
+def large_lanes(e: Circular, name: str, dtype: DType) -> str:
     """A function of the module that replaces what the large lanes of a vector have."""
     _declared(e)
-    large = _one_large(e, name, turned)
+    large = _one_large(e, name)
     element = register_type(dtype)
     wide, narrow = e.type("double"), e.type(element)
     function = f"large_{name}_{e.lanes}_{element}"

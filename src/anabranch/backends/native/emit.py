@@ -78,15 +78,17 @@ class Emitter(Instructions):
 
     # Constants and conversions
 
+    def one(self, value: Any, dtype: DType) -> str:
+        """The text of a constant for one lane."""
+        if is_floating(dtype):
+            return _float_text(value, dtype)
+        if dtype == BOOL:
+            return "true" if value else "false"
+        return str(int(value))
+
     def number(self, value: Any, dtype: DType) -> Val:
         """A constant."""
-        if is_floating(dtype):
-            text = _float_text(value, dtype)
-        elif dtype == BOOL:
-            text = "true" if value else "false"
-        else:
-            text = str(int(value))
-        return Val(self.splat(register_type(dtype), text), dtype)
+        return Val(self.splat(register_type(dtype), self.one(value, dtype)), dtype)
 
     def promoted(self, xs: Sequence[Val]) -> list[Val]:
         """The operands in the dtype that NumPy's promotion gives them."""
@@ -101,6 +103,8 @@ class Emitter(Instructions):
         if is_floating(x.dtype) and is_floating(dtype):
             if source == target:
                 text = x.text
+            elif dtype == F16 and source == "double":
+                text = self._odd_float(x)
             else:
                 word = "fpext" if target == "double" else "fptrunc"
                 text = self._cast(word, x.text, source, target)
@@ -120,7 +124,49 @@ class Emitter(Instructions):
             else:
                 word = "sext" if x.dtype.kind == "i" else "zext"
             return Val(self._cast(word, x.text, source, target), dtype)
-        raise NotNativeError(f"{x.dtype.name} to {dtype.name} is cast by NumPy")
+        return self._to_integer(x, dtype)
+
+    def _odd_float(self, x: Val) -> str:
+        """A float64 as the float32 from which a half is rounded once: not nearest, but odd.
+
+        What a float32 cannot hold makes its last bit 1, so that no tie seems to be there.
+        """
+        near = self.convert(x, F32)
+        back = self.convert(near, F64)
+        kind, bits = self.type("i32"), self._cast("bitcast", near.text, "float", "i32")
+        over = self.greater(self.absolute(back), self.absolute(x))
+        less = self._cast("zext", over.text, "i1", "i32")
+        lost = self.both(self.not_equal(back, x), self.equal(x, x))
+        odd = self._cast("zext", lost.text, "i1", "i32")
+        bits = self.new(f"or {kind} {self.new(f'sub {kind} {bits}, {less}')}, {odd}")
+        return self._cast("bitcast", bits, "i32", "float")
+
+    def _to_integer(self, x: Val, dtype: DType) -> Val:
+        """A float without what stands behind the point.
+
+        What the dtype cannot hold has no meaning, to NumPy neither; here, as on most processors,
+        a wider integer's lowest number stands for it, or its last bits.
+        """
+        if dtype in (np.dtype(np.int64), np.dtype(np.uint32)):
+            return self.convert(self._to_signed(x, I64), dtype)
+        if dtype != np.dtype(np.uint64):
+            return self.convert(self._to_signed(x, np.dtype(np.int32)), dtype)
+        middle = self.number(2.0**63, x.dtype)
+        high = self.greater_equal(x, middle)
+        found = self._to_signed(self.select(high, self.subtract(x, middle), x), I64)
+        moved = self.exclusive(found, self.number(-(2**63), I64))
+        return Val(self.select(high, moved, found).text, dtype)
+
+    def _to_signed(self, x: Val, dtype: DType) -> Val:
+        x = Val(x.text, F64 if x.dtype == F64 else F32)
+        low, high = float(np.iinfo(dtype).min), -float(np.iinfo(dtype).min)
+        inside = self.both(
+            self.greater_equal(x, self.number(low, x.dtype)),
+            self.less(x, self.number(high, x.dtype)),
+        )
+        safe = self.select(inside, x, self.number(0, x.dtype))
+        text = self._cast("fptosi", safe.text, register_type(x.dtype), register_type(dtype))
+        return self.select(inside, Val(text, dtype), self.number(low, dtype))
 
     def rounded(self, x: Val, dtype: DType) -> Val:
         """A float32 value as a half would hold it; other dtypes hold what they compute."""
@@ -182,7 +228,7 @@ class Emitter(Instructions):
 
     def _arithmetic(self, words: tuple[str, str], x: Val, y: Val) -> Val:
         if x.dtype == BOOL:
-            raise NotNativeError("bools are counted by NumPy")
+            words = {"add": ("", "or"), "mul": ("", "and")}[words[1]]  # as NumPy has it
         word = words[not is_floating(x.dtype)]
         text = self.new(f"{word} {self.type(register_type(x.dtype))} {x.text}, {y.text}")
         return self._narrow(text, x.dtype)
@@ -200,7 +246,8 @@ class Emitter(Instructions):
         return self._arithmetic(("fmul", "mul"), x, y)
 
     def divide(self, x: Val, y: Val) -> Val:
-        self.require_floats(x, "division of integers")
+        if not is_floating(x.dtype):
+            x, y = self.convert(x, F64), self.convert(y, F64)
         return self._arithmetic(("fdiv", ""), x, y)
 
     def negative(self, x: Val) -> Val:
@@ -220,25 +267,20 @@ class Emitter(Instructions):
     def square(self, x: Val) -> Val:
         return self.multiply(x, x)
 
-    def sqrt(self, x: Val) -> Val:
-        self.require_floats(x, "square roots of integers")
-        return self._narrow(self.call("sqrt", x, x).text, x.dtype)
-
     def identity(self, x: Val) -> Val:
         return x
-
-    def require_floats(self, x: Val, what: str) -> None:
-        if not is_floating(x.dtype):
-            raise NotNativeError(f"{what} is left to NumPy")
 
     # Comparing and choosing
 
     def _compare(self, floats: str, signed: str, unsigned: str, x: Val, y: Val) -> Val:
-        kind = self.type(register_type(x.dtype))
         if is_floating(x.dtype):
-            return Val(self.new(f"fcmp {floats} {kind} {x.text}, {y.text}"), BOOL)
-        word = signed if x.dtype.kind == "i" else unsigned
-        return Val(self.new(f"icmp {word} {kind} {x.text}, {y.text}"), BOOL)
+            return self.compared(f"fcmp {floats}", x, y)
+        return self.compared(f"icmp {signed if x.dtype.kind == 'i' else unsigned}", x, y)
+
+    def compared(self, instruction: str, x: Val, y: Val) -> Val:
+        """One comparison, as LLVM names it."""
+        kind = self.type(register_type(x.dtype))
+        return Val(self.new(f"{instruction} {kind} {x.text}, {y.text}"), BOOL)
 
     def equal(self, x: Val, y: Val) -> Val:
         return self._compare("oeq", "eq", "eq", x, y)

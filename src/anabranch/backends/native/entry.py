@@ -1,32 +1,25 @@
 """The Python function that checks arguments, makes results and runs the program, in machine code.
 
 It is a C function of Python's fastcall convention. It reads arrays where CPython and NumPy keep
-their fields, so it is made only where a look at an array shows that they lie there; whatever it
+their fields, so it is made only where a look at objects shows that they lie there; whatever it
 does not expect, it hands on to a function written in Python.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
-import sysconfig
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Call
-from anabranch.backends.native.writer import Writer
-from anabranch.core import attention
+from anabranch.backends.base import Call, Pattern, Same
+from anabranch.backends.native import layout
+from anabranch.backends.native.results import size_class
+from anabranch.backends.native.taking import Taking
 from anabranch.core.aval import Aval
 
-_NEEDED = 0x1 | 0x100  # flags: in C order, aligned
 _FASTCALL_WITH_KEYWORDS = 0x80 | 0x2
-_TYPE, _DATA, _NDIM, _DIMS, _DESCR, _FLAGS = 8, 16, 24, 32, 56, 64
-_CELL = 16  # where a closure's cell keeps what it holds
-_SCALAR = 16  # where a float, or a NumPy scalar, keeps its value
-_NEW_FROM_DESCR, _NEW_SCALAR = 94, 60  # places in NumPy's table of C functions
 
 
 class _MethodDef(ctypes.Structure):
@@ -38,11 +31,11 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-class Text(Writer):
+class Text(Taking):
     """The IR of an entry, and what its table must hold.
 
-    Addresses stand in a table that is filled when the code is loaded, one for each name in
-    `slots`; `objects` has those that are Python objects. Code without addresses can be kept.
+    Nothing that can fail comes behind the program's run, so that a call that fails has changed no
+    donated argument. What was made before a failure is dropped; `owned` says what that is.
     """
 
     def __init__(
@@ -51,327 +44,191 @@ class Text(Writer):
         parameters: Sequence[Aval],
         constants: int,
         outputs: Sequence[Aval],
+        donated: Mapping[int, int],
         workspace: int,
+        pooled: bool,
     ) -> None:
-        super().__init__(set())
-        self._call = call
-        self._parameters = parameters
+        super().__init__(call, parameters, list(donated))
         self._constants = constants
         self._outputs = outputs
-        self.slots: list[str] = []
-        self.objects: dict[str, Any] = {}
+        self._reused = {output: parameter for parameter, output in donated.items()}
+        self._pooled = pooled
+        self._count = 0  # of objects that are owned
+        self._late: list[Callable[[], None]] = []  # writes what stands behind the run
         self._write(workspace)
-        size = len(self.slots)
-        head = [f"@table = global [{size} x ptr] zeroinitializer"]
+        head = [f"@table = global [{len(self.slots)} x ptr] zeroinitializer"]
+        head.append("@zero = internal constant [16 x i8] zeroinitializer, align 16")
         for i, aval in enumerate(outputs):
             if aval.shape:
                 lengths = ", ".join(f"i64 {n}" for n in aval.shape)
                 head.append(f"@shape{i} = internal constant [{aval.ndim} x i64] [{lengths}]")
-        body = ["define ptr @call(ptr %self, ptr %args, i64 %n, ptr %kw) {", "entry:"]
+        body = [
+            "define ptr @call(ptr %self, ptr %args, i64 %n, ptr %kw) {",
+            "entry:",
+            f"  %owned = alloca ptr, i64 {max(self._count, 1)}",
+            "  %owns = alloca i64",
+            "  store i64 0, ptr %owns",
+        ]
         self.ir = "\n".join([*head, *body, *self._lines, "}", ""])
 
-    # Writing
-
-    def _slot(self, name: str) -> str:
-        """What the table holds under this name."""
-        if name not in self.slots:
-            self.slots.append(name)
-        place = f"getelementptr (ptr, ptr @table, i64 {self.slots.index(name)})"
-        return self._new(f"load ptr, ptr {place}")
-
-    def _object(self, held: Any) -> str:
-        """A Python object."""
-        name = f"object {id(held)}"
-        self.objects[name] = held
-        return self._slot(name)
-
-    def _field(self, base: str, offset: int, kind: str) -> str:
-        place = self._new(f"getelementptr i8, ptr {base}, i64 {offset}")
-        return self._new(f"load {kind}, ptr {place}")
-
-    def _require(self, condition: str) -> None:
-        """Go on where it holds, else hand the call on."""
-        label = f"ok{next(self._names)}"
-        self._line(f"br i1 {condition}, label %{label}, label %slow")
-        self._label(label)
-
-    def _is(self, kind: str, x: str, y: str | int) -> str:
-        return self._new(f"icmp eq {kind} {x}, {y}")
-
     def _write(self, workspace: int) -> None:
-        parameters, outputs = self._parameters, self._outputs
-        count = len(parameters) + self._constants + len(outputs)
-        given = self._new(f"alloca ptr, i64 {max(count, 1)}")
-        kept = {
-            i: self._new("alloca [16 x i8], align 16")
-            for i, aval in enumerate(outputs)
-            if not aval.shape
-        }
-        arguments = len(parameters) - len(self._call.captured)
-        self._require(self._is("i64", "%n", arguments))
-        self._require(self._is("ptr", "%kw", "null"))
-        busy = self._new(f"load i64, ptr {self._slot('attention')}")
-        self._require(self._is("i64", busy, 0))
-        for holder, key, value in self._call.bindings:
-            self._require(self._is("ptr", self._bound(holder, key), self._object(value)))
-        for i, aval in enumerate(parameters):
-            if i < arguments:
-                self._give(given, i, self._argument(i, aval))
-            else:
-                self._give(given, i, self._captured(self._call.captured[i - arguments], aval))
-        for i in range(self._constants):
-            self._give(given, len(parameters) + i, self._slot(f"constant {i}"))
-        made = self._results(kept)
-        for i, (_, data) in enumerate(made, len(parameters) + self._constants):
-            self._give(given, i, data)
-        self._run(given, workspace, made)
-        self._return(made)
+        self._take_all()
+        for held in self.inner:
+            self._do("Py_IncRef", f"ptr {held}")
+            self._own(held)
+        made = [self._made(i, aval) for i, aval in enumerate(self._outputs)]
+        answer = self._packed(self._call_made.result, [place for place, _ in made])
+        self._run([data for _, data in made], workspace)
+        for put in self._late:
+            put()
+        for i, _ in enumerate(self.inner):
+            self._do("Py_DecRef", f"ptr {self._owned(i)}")
+        self._line(f"ret ptr {self._owned(answer)}")
+        self._write_exits()
+
+    def _write_exits(self) -> None:
         self._label("slow")
-        call, slow = self._slot("PyObject_Vectorcall"), self._slot("slow")
-        result = self._new(f"call ptr {call}(ptr {slow}, ptr %args, i64 %n, ptr %kw)")
-        self._line(f"ret ptr {result}")
-
-    def _give(self, given: str, place: int, pointer: str) -> None:
-        slot = self._new(f"getelementptr ptr, ptr {given}, i64 {place}")
-        self._line(f"store ptr {pointer}, ptr {slot}")
-
-    # Arguments
-
-    def _bound(self, holder: Any, key: str | None) -> str:
-        """What a name is bound to now."""
-        owner = self._object(holder)
-        if key is None:
-            return self._field(owner, _CELL, "ptr")
-        look_up = self._slot("PyDict_GetItemWithError")
-        return self._new(f"call ptr {look_up}(ptr {owner}, ptr {self._object(key)})")
-
-    def _captured(self, array: Any, aval: Aval) -> str:
-        held = self._object(array)
-        return self._array(held, self._field(held, _TYPE, "ptr"), aval)
-
-    def _argument(self, i: int, aval: Aval) -> str:
-        """The address of an argument's elements, once it is what was compiled for."""
-        place = self._new(f"getelementptr ptr, ptr %args, i64 {i}")
-        argument = self._new(f"load ptr, ptr {place}")
-        kind = self._field(argument, _TYPE, "ptr")
-        if aval.weak:
-            self._require(self._is("ptr", kind, self._object(float)))
-            return self._new(f"getelementptr i8, ptr {argument}, i64 {_SCALAR}")
-        if aval.shape:
-            return self._array(argument, kind, aval)
-        number = next(self._names)
-        scalar, array, both = (f"{word}{number}" for word in ("scalar", "array", "both"))
-        is_scalar = self._is("ptr", kind, self._object(aval.dtype.type))
-        self._line(f"br i1 {is_scalar}, label %{scalar}, label %{array}")
-        self._label(scalar)
-        inside = self._new(f"getelementptr i8, ptr {argument}, i64 {_SCALAR}")
-        self._line(f"br label %{both}")
-        self._label(array)
-        data = self._array(argument, kind, aval)
-        last = self._block
-        self._line(f"br label %{both}")
-        self._label(both)
-        return self._new(f"phi ptr [{inside}, %{scalar}], [{data}, %{last}]")
-
-    def _array(self, argument: str, kind: str, aval: Aval) -> str:
-        self._require(self._is("ptr", kind, self._object(np.ndarray)))
-        flags = self._field(argument, _FLAGS, "i32")
-        needed = self._new(f"and i32 {flags}, {_NEEDED}")
-        self._require(self._is("i32", needed, _NEEDED))
-        descr = self._field(argument, _DESCR, "ptr")
-        self._require(self._is("ptr", descr, self._object(aval.dtype)))
-        self._require(self._is("i32", self._field(argument, _NDIM, "i32"), aval.ndim))
-        if aval.shape:
-            lengths = self._field(argument, _DIMS, "ptr")
-            for axis, length in enumerate(aval.shape):
-                self._require(self._is("i64", self._field(lengths, 8 * axis, "i64"), length))
-        return self._field(argument, _DATA, "ptr")
-
-    # Results
-
-    def _results(self, kept: dict[int, str]) -> list[tuple[str | None, str]]:
-        """For each output the array that was made for it, and the address of its elements."""
-        made: list[tuple[str | None, str]] = []
-        for i, aval in enumerate(self._outputs):
-            if i in kept:
-                made.append((None, kept[i]))
-                continue
-            descr = self._object(aval.dtype)
-            self._line(f"call void {self._slot('Py_IncRef')}(ptr {descr})")
-            new, kind = self._slot("PyArray_NewFromDescr"), self._object(np.ndarray)
-            shape = f"i32 {aval.ndim}, ptr @shape{i}"
-            rest = "ptr null, ptr null, i32 0, ptr null"
-            array = self._new(f"call ptr {new}(ptr {kind}, ptr {descr}, {shape}, {rest})")
-            self._or_give_up(array, [one for one, _ in made if one])
-            made.append((array, self._field(array, _DATA, "ptr")))
-        return made
-
-    def _or_give_up(self, made: str, before: Sequence[str]) -> None:
-        """Where Python has no memory left, its error leaves and what was made goes."""
-        is_there = self._new(f"icmp ne ptr {made}, null")
-        number = next(self._names)
-        good, bad = f"good{number}", f"bad{number}"
-        self._line(f"br i1 {is_there}, label %{good}, label %{bad}")
-        self._label(bad)
-        for one in before:
-            self._line(f"call void {self._slot('Py_DecRef')}(ptr {one})")
+        arguments = "ptr %args", "i64 %n", "ptr %kw"
+        self._do("PyErr_Clear")
+        call = f"ptr {self._slot('slow')}", *arguments
+        self._line(f"ret ptr {self._call('ptr', 'PyObject_Vectorcall', *call)}")
+        self._label("short")
+        self._call("ptr", "PyErr_NoMemory")
+        self._line("br label %give_up")
+        self._label("give_up")
+        count = self._new("load i64, ptr %owns")
+        with self._counted_to(count) as counter:
+            self._do("Py_DecRef", f"ptr {self._owned(counter)}")
         self._line("ret ptr null")
-        self._label(good)
 
-    def _run(self, given: str, workspace: int, made: Sequence[tuple[str | None, str]]) -> None:
-        space = "null"
-        if workspace:
-            space = self._taken(workspace)
-        program, island = self._slot("program"), self._slot("island")
-        status = self._new(f"call i32 {program}(ptr {given}, ptr {space}, ptr {island})")
+    # What is owned
+
+    def _own(self, held: str) -> int:
+        """Drop this if the call fails from here on; gives its place, in which null takes it out."""
+        place = self._count
+        self._line(f"store ptr {held}, ptr {self._entry('%owned', place)}")
+        self._count += 1
+        self._line(f"store i64 {self._count}, ptr %owns")
+        return place
+
+    def _owned(self, place: int | str) -> str:
+        return self._new(f"load ptr, ptr {self._entry('%owned', place)}")
+
+    def _new_object(self, made: str) -> int:
+        """Own what Python has just made; where it has no memory left, its error leaves."""
+        self._go_on_if(self._new(f"icmp ne ptr {made}, null"), "give_up")
+        return self._own(made)
+
+    # Results: all objects are made before the run, which fills them
+
+    def _made(self, i: int, aval: Aval) -> tuple[int, str]:
+        """Where an output goes: the place of its object, and the address of its elements."""
+        if i in self._reused:
+            held = self.held[self._reused[i]]
+            self._do("Py_IncRef", f"ptr {held}")
+            return self._own(held), self.data[self._reused[i]]
+        descr = f"ptr {self._object(aval.dtype)}"
+        if aval.dtype == np.bool_ and not aval.shape:
+            return self._truth(self._allocated("i8"))
+        if not aval.shape:
+            scalar = self._call("ptr", "PyArray_Scalar", "ptr @zero", descr, "ptr null")
+            return self._new_object(scalar), self._place(scalar, layout.SCALAR)
+        form = f"i32 {aval.ndim}", f"ptr @shape{i}"
+        if self._pooled:
+            size = size_class(aval.size * aval.dtype.itemsize)
+            array = self._call("ptr", "array", descr, *form, f"i64 {size}")
+        else:
+            self._do("Py_IncRef", descr)
+            rest = "ptr null", "ptr null", "i32 0", "ptr null"
+            kind = f"ptr {self._object(np.ndarray)}"
+            array = self._call("ptr", "PyArray_NewFromDescr", kind, descr, *form, *rest)
+        return self._new_object(array), self._field(array, layout.DATA)
+
+    def _truth(self, data: str) -> tuple[int, str]:
+        """A truth value: there are two objects, and which it is shows when the program has run."""
+        place = self._own("null")
+
+        def put() -> None:
+            value = self._new(f"load i8, ptr {data}")
+            is_false = self._is("i8", value, 0)
+            objects = ", ".join(f"ptr {self._object(np.bool_(one))}" for one in (False, True))
+            held = self._new(f"select i1 {is_false}, {objects}")
+            self._do("Py_IncRef", f"ptr {held}")
+            self._line(f"store ptr {held}, ptr {self._entry('%owned', place)}")
+
+        self._late.append(put)
+        return place, data
+
+    def _packed(self, pattern: Pattern, results: Sequence[int]) -> int:
+        """The place of an object with outputs in containers as the caller wants them."""
+        if isinstance(pattern, int):
+            return results[pattern]
+        if isinstance(pattern, Same):
+            held = self._object(pattern.value)
+            self._do("Py_IncRef", f"ptr {held}")
+            return self._own(held)
+        kind, parts = pattern
+        if kind is dict:
+            return self._packed_dict(parts, results)
+        word = "PyTuple" if kind is tuple else "PyList"
+        held = self._call("ptr", f"{word}_New", f"i64 {len(parts)}")
+        packed = self._new_object(held)
+        for i, part in enumerate(parts):
+            place = self._packed(part, results)
+
+            def put(place: int = place, i: int = i) -> None:  # it takes over what is put into it
+                one = f"ptr {self._owned(place)}"
+                self._call("i32", f"{word}_SetItem", f"ptr {held}", f"i64 {i}", one)
+
+            self._late.append(put)
+        return packed
+
+    def _packed_dict(self, parts: Sequence[Any], results: Sequence[int]) -> int:
+        """The same for a dict; its entries are there before the run, and filled after it."""
+        held = self._call("ptr", "PyDict_New")
+        packed = self._new_object(held)
+        for key, part in parts:
+            place = self._packed(part, results)
+            entry = f"ptr {held}", f"ptr {self._object(key)}"
+            none = f"ptr {self._object(None)}"
+            status = self._call("i32", "PyDict_SetItem", *entry, none)
+            self._go_on_if(self._is("i32", status, 0), "give_up")
+
+            def put(place: int = place, entry: tuple[str, ...] = entry) -> None:
+                one = f"ptr {self._owned(place)}"
+                self._call("i32", "PyDict_SetItem", *entry, one)
+                self._do("Py_DecRef", one)
+
+            self._late.append(put)
+        return packed
+
+    # The run
+
+    def _run(self, results: Sequence[str], workspace: int) -> None:
+        parameters = [self.data[i] for i in range(len(self._parameters))]
+        constants = [self._slot(f"constant {i}") for i in range(self._constants)]
+        addresses = [*parameters, *constants, *results]
+        given = self._allocated("ptr", max(len(addresses), 1))
+        for i, address in enumerate(addresses):
+            self._line(f"store ptr {address}, ptr {self._entry(given, i)}")
+        space = self._taken(workspace, "short") if workspace else "null"
+        arguments = f"ptr {given}", f"ptr {space}", f"ptr {self._slot('context')}"
+        status = self._call("i32", "program", *arguments)
         if workspace:
             self._put_back(space)
-        worked = self._is("i32", status, 0)
-        self._line(f"br i1 {worked}, label %ran, label %failed")
-        self._label("failed")
-        for array, _ in made:
-            if array:
-                self._line(f"call void {self._slot('Py_DecRef')}(ptr {array})")
-        call, fail = self._slot("PyObject_Vectorcall"), self._slot("fail")
-        result = self._new(f"call ptr {call}(ptr {fail}, ptr null, i64 0, ptr null)")
-        self._line(f"ret ptr {result}")
-        self._label("ran")
-
-    def _taken(self, workspace: int) -> str:
-        """The workspace at rest, or a new one while another call is using that."""
-        place = self._slot("resting")
-        resting = self._new(f"atomicrmw xchg ptr {place}, ptr null seq_cst")
-        is_there = self._new(f"icmp ne ptr {resting}, null")
-        number = next(self._names)
-        before, fresh, both = (f"{word}{number}" for word in ("rested", "fresh", "space"))
-        self._line(f"br label %{before}")
-        self._label(before)
-        self._line(f"br i1 {is_there}, label %{both}, label %{fresh}")
-        self._label(fresh)
-        block = self._new(f"call ptr {self._slot('PyMem_RawMalloc')}(i64 {workspace + 64})")
-        self._or_give_up(block, [])
-        here = self._block
-        start = self._new(f"ptrtoint ptr {block} to i64")
-        raised = self._new(f"add i64 {start}, 64")
-        aligned = self._new(f"and i64 {raised}, -64")
-        made = self._new(f"inttoptr i64 {aligned} to ptr")
-        note = self._new(f"getelementptr i8, ptr {made}, i64 -8")  # where its block begins
-        self._line(f"store ptr {block}, ptr {note}")
-        self._line(f"br label %{both}")
-        self._label(both)
-        return self._new(f"phi ptr [{resting}, %{before}], [{made}, %{here}]")
-
-    def _put_back(self, space: str) -> None:
-        place = self._slot("resting")
-        other = self._new(f"atomicrmw xchg ptr {place}, ptr {space} seq_cst")
-        is_there = self._new(f"icmp ne ptr {other}, null")
-        number = next(self._names)
-        free, done = f"free{number}", f"kept{number}"
-        self._line(f"br i1 {is_there}, label %{free}, label %{done}")
-        self._label(free)
-        note = self._new(f"getelementptr i8, ptr {other}, i64 -8")
-        block = self._new(f"load ptr, ptr {note}")
-        self._line(f"call void {self._slot('PyMem_RawFree')}(ptr {block})")
-        self._line(f"br label %{done}")
-        self._label(done)
-
-    def _return(self, made: Sequence[tuple[str | None, str]]) -> None:
-        owned: list[str] = []
-        results = []
-        for (array, data), aval in zip(made, self._outputs, strict=True):
-            one = array
-            if one is None:
-                new, descr = self._slot("PyArray_Scalar"), self._object(aval.dtype)
-                one = self._new(f"call ptr {new}(ptr {data}, ptr {descr}, ptr null)")
-                self._or_give_up(one, [a for a, _ in made if a] + owned)
-                owned.append(one)
-            results.append(one)
-        self._line(f"ret ptr {self._packed(self._call.container, results, list(results))}")
-
-    def _packed(self, container: Any, results: Sequence[str], owned: list[str]) -> str:
-        """The outputs in tuples and lists as the caller wants them."""
-        if isinstance(container, int):
-            return results[container]
-        kind, children = container
-        parts = [self._packed(child, results, owned) for child in children]
-        word = {tuple: "PyTuple", list: "PyList"}[kind]
-        held = self._new(f"call ptr {self._slot(f'{word}_New')}(i64 {len(parts)})")
-        self._or_give_up(held, owned)
-        for i, part in enumerate(parts):  # it takes over what is put into it
-            self._new(f"call i32 {self._slot(f'{word}_SetItem')}(ptr {held}, i64 {i}, ptr {part})")
-            owned.remove(part)
-        owned.append(held)
-        return held
+        self._go_on_if(self._is("i32", status, 0), "give_up")  # what was raised leaves
 
 
-# The table and the function object
+# The function object
 
 
-@functools.lru_cache(maxsize=1)
-def is_offered() -> bool:
-    """Whether arrays look here as this code expects them to."""
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or sysconfig.get_config_var("Py_DEBUG"):
-        return False
-    array = np.zeros((2, 3), np.float32)
-    start = id(array)
-
-    def field(offset: int, kind: Any = ctypes.c_void_p) -> Any:
-        return kind.from_address(start + offset).value
-
-    lengths = (ctypes.c_int64 * 2).from_address(field(_DIMS))
-    number, cell = np.float64(1.5), types.CellType(array)
-    return (
-        field(_TYPE) == id(np.ndarray)
-        and field(_DATA) == array.ctypes.data
-        and field(_NDIM, ctypes.c_int) == array.ndim
-        and tuple(lengths) == array.shape
-        and field(_DESCR) == id(array.dtype)
-        and field(_FLAGS, ctypes.c_int) & 0x501 == 0x501
-        and ctypes.c_double.from_address(id(number) + _SCALAR).value == number
-        and ctypes.c_double.from_address(id(2.5) + _SCALAR).value == 2.5
-        and ctypes.c_void_p.from_address(id(cell) + _CELL).value == start
-        and _numpy_function(_NEW_FROM_DESCR) is not None
-    )
-
-
-@functools.lru_cache(maxsize=1)
-def _numpy_table() -> Any:
-    capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.cast(get(capsule, None), ctypes.POINTER(ctypes.c_void_p))
-
-
-def _numpy_function(place: int) -> Any:
-    return _numpy_table()[place]
-
-
-def address(name: str) -> int:
-    """Of a C function of Python or NumPy, or of what `attention` keeps."""
-    if name == "attention":
-        return attention.ADDRESS
-    if name.startswith("PyArray"):
-        place = _NEW_FROM_DESCR if name == "PyArray_NewFromDescr" else _NEW_SCALAR
-        return int(_numpy_function(place))
-    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
-
-
-def python_function(name: str, keeper: Any) -> Callable[..., Any]:
-    """The machine code at `keeper.code` as a Python function, which keeps `keeper` alive."""
-    definition = _MethodDef(name.encode(), keeper.code, _FASTCALL_WITH_KEYWORDS, None)
+def python_function(
+    name: str, code: int, keeper: Any, flags: int = _FASTCALL_WITH_KEYWORDS
+) -> Callable[..., Any]:
+    """Machine code as a Python function, which keeps `keeper` alive and is given it."""
+    definition = _MethodDef(name.encode(), code, flags, None)
     keeper.definition = definition
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype = ctypes.py_object
-    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    make = kind(("PyCFunction_NewEx", ctypes.pythonapi))
     function: Callable[..., Any] = make(ctypes.addressof(definition), keeper, None)
     return function
-
-
-def release_workspace(resting: ctypes.c_void_p) -> None:
-    """Free the workspace that rests here, if one does."""
-    if resting.value:
-        block = ctypes.c_void_p.from_address(resting.value - 8).value
-        free = ctypes.pythonapi.PyMem_RawFree
-        free.restype, free.argtypes = None, [ctypes.c_void_p]
-        free(block)
-        resting.value = None

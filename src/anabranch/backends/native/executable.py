@@ -3,65 +3,98 @@
 from __future__ import annotations
 
 import ctypes
-import threading
+import functools
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import entry, target
-from anabranch.backends.native.program import Program
-from anabranch.backends.native.schedule import Island
+from anabranch.backends.native import calls, entry, layout, target, timing
+from anabranch.backends.native.account import plan_of
+from anabranch.backends.native.code import Callback, code_of, view_of
+from anabranch.backends.native.expand import expanded
+from anabranch.backends.native.program import Program, constants_of
+from anabranch.backends.native.raw import Raw, Slot
+from anabranch.backends.native.results import result_pool
+from anabranch.backends.native.table import free_workspace
+from anabranch.backends.native.taking import is_taken
 from anabranch.backends.native.view import View
+from anabranch.backends.plan import Plan, Timing
 from anabranch.backends.reference import blame, reference
+from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
 
-_Entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-_Island = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int64, ctypes.c_void_p)
+_LARGE = 65_536  # bytes of a result from which on its pages cost more than a look into the pool
 
 
 class NativeExecutable:
     """Parameters in, outputs out; several threads may run it at once."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, donated: Mapping[int, int] | None = None) -> None:
         self._graph = graph
-        machine = target.host()
-        self.program = program = Program(graph, machine.vector_bytes)
-        self._constants = [node.attrs["value"] for node in program.constants]
-        self._islands = [_IslandCall(graph, island, program) for island in program.islands]
-        self._failures: dict[int, BaseException] = {}  # by thread
-        myself = weakref.ref(self)  # the callback lies in the program, and must not hold it
-        self._callback = _Island(lambda number, frame: _alive(myself)._run_island(number, frame))
-        self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
-        self._entry = _Entry(self._loaded.addresses["entry"])
+        self.donated = donated or {}
+        self.made_of = expanded(graph)
+        self.code = code = code_of(self.made_of, self.donated)
+        self._constants = [node.attrs["value"] for node in constants_of(self.made_of)]
+        self._context = calls.Context(
+            _Islands([_IslandCall(self.made_of, one) for one in code.called])
+        )
+        self._loaded = target.Loaded(code.objects, ["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
+        _executables.add(self)
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """How the code was written; for looking at it, since runs need none of this."""
+        return Program(self.made_of, target.host().vector_bytes)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
         outputs, parameters = self._graph.outputs, self._graph.parameters
         avals = [node.avals[0] for node in parameters]
         if (
-            not entry.is_offered()
+            not layout.is_known()
             or any(isinstance(edge, Literal) for edge in outputs)
-            or any(aval.weak and aval.dtype != np.float64 for aval in avals)
+            or not all(is_taken(aval) for aval in avals)
         ):
             return None
         results = [edge.aval for edge in outputs]
-        text = entry.Text(call, avals, len(self._constants), results, self.program.workspace)
-        loaded = target.Loaded(target.object_code(text.ir), ["call", "table"])
+        scalars = {aval.dtype for aval in (*avals, *results) if not aval.shape}
+        if not all(map(layout.scalar_is_known, scalars)):
+            return None
+        spares = result_pool()
+        constants, workspace = len(self._constants), self.code.workspace
+        rest = self.donated, workspace, spares is not None
+        text = entry.Text(call, avals, constants, results, *rest)
+        loaded = target.Loaded([target.object_code(text.ir)], ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
-        held = {**text.objects, "slow": call.slow, "fail": self._raise_failure}
+        held = {**text.objects, "slow": call.slow}
         pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
-        for i, slot in enumerate(text.slots):
-            pointers[i] = id(held[slot]) if slot in held else self._address(slot, resting)
-        return entry.python_function(call.name, _Keeper(loaded, resting, held, self))
+        for slot, place in text.slots.items():
+            pointers[place] = id(held[slot]) if slot in held else self._address(slot, resting)
+        keeper = _Keeper(loaded, resting, workspace, held, self)
+        return entry.python_function(call.name, loaded.addresses["call"], keeper)
+
+    def raw(self, captured: Sequence[np.ndarray[Any, Any]]) -> Raw | None:
+        """The program without checks; None if it has a result that is a fixed number."""
+        if any(isinstance(edge, Literal) for edge in self._graph.outputs):
+            return None
+        count = len(self._graph.parameters) - len(captured)
+        parameters = [(str(node.name), node.avals[0]) for node in self._graph.parameters[:count]]
+        outputs = [(f"result {i}", edge.aval) for i, edge in enumerate(self._graph.outputs)]
+        first, second = (
+            [Slot(name, aval.dtype, aval.shape) for name, aval in one]
+            for one in (parameters, outputs)
+        )
+        code = self._loaded.addresses["entry"], self._context, self.code.workspace
+        return Raw((first, second), [*captured, *self._constants], self.donated, *code, self)
 
     def _address(self, slot: str, resting: ctypes.c_void_p) -> int | None:
         """Of what an entry asks for by name."""
@@ -69,25 +102,41 @@ class NativeExecutable:
             return ctypes.addressof(resting)
         if slot == "program":
             return self._loaded.addresses["entry"]
-        if slot == "island":
-            return ctypes.cast(self._callback, ctypes.c_void_p).value
+        if slot == "context":
+            return self._context.address
+        if slot == "attention":
+            return attention.ADDRESS
+        spares = result_pool()
+        if spares is not None and slot in spares.addresses:
+            return spares.addresses[slot]
         word, _, number = slot.partition(" ")
         if word == "constant":
             return int(self._constants[int(number)].ctypes.data)
-        return entry.address(slot)
-
-    def _raise_failure(self) -> None:
-        raise self._failures.pop(threading.get_ident())
+        return layout.address(slot)
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs, each in memory of its own."""
+        """The outputs, each in memory of its own or of a donated parameter."""
+        program = self._loaded.addresses["entry"]
+        outputs = self.filled(functools.partial(calls.unlocked(), program), arguments)
+        return [
+            edge.value if array is None else _result(array, edge.aval)
+            for array, edge in zip(outputs, self._graph.outputs, strict=True)
+        ]
+
+    def filled(
+        self, run: Callable[..., Any], arguments: Sequence[Any], *more: Any
+    ) -> list[np.ndarray[Any, Any] | None]:
+        """The arrays that a program fills, None for a number; it gets these pointers as well."""
         given = [
             np.ascontiguousarray(value, dtype)
             for value, dtype in zip(arguments, self._dtypes, strict=True)
         ]
+        reused = {}
+        for parameter, output in self.donated.items():  # the array itself, which can be written to
+            given[parameter] = reused[output] = arguments[parameter]
         outputs = [
-            None if isinstance(edge, Literal) else np.empty(edge.aval.shape, edge.aval.dtype)
-            for edge in self._graph.outputs
+            None if isinstance(edge, Literal) else reused[i] if i in reused else _fresh(edge.aval)
+            for i, edge in enumerate(self._graph.outputs)
         ]
         addresses = [
             0 if array is None else array.ctypes.data
@@ -95,29 +144,36 @@ class NativeExecutable:
         ]
         table = (ctypes.c_void_p * len(addresses))(*addresses)
         workspace = self._workspace()
-        status = self._entry(table, workspace.ctypes.data, self._callback)
+        run(table, workspace.ctypes.data, self._context.address, *more)
         self._spare.append(workspace)
-        if status:
-            self._raise_failure()
-        return [
-            edge.value if array is None else _result(array, edge.aval)
-            for array, edge in zip(outputs, self._graph.outputs, strict=True)
-        ]
+        return outputs
+
+    # Looking at it
+
+    def plan(self) -> Plan:
+        """Its steps, and where its values lie."""
+        return plan_of(self.program)
+
+    def text(self, kind: str) -> str | None:
+        """Its IR or assembly."""
+        modules = self.program.modules
+        return "\n".join(modules if kind == "ir" else map(target.assembly, modules))
+
+    def timing(self, arguments: Sequence[Any]) -> Timing | None:
+        """Seconds for each step, measured in a build of the same program that looks at a clock."""
+        return timing.measured(self, self.made_of, arguments)
 
     def _workspace(self) -> np.ndarray[Any, Any]:
         try:
             return self._spare.pop()
         except IndexError:
-            block = np.empty(self.program.workspace + 64, np.uint8)
+            block = np.empty(self.code.workspace + 64, np.uint8)
             return block[-block.ctypes.data % 64 :]
 
-    def _run_island(self, number: int, frame: int) -> int:
-        try:
-            self._islands[number].run(frame)
-        except BaseException as error:  # it goes on in `run`, above the machine code
-            self._failures[threading.get_ident()] = error
-            return 1
-        return 0
+    def give_workspaces(self) -> int:
+        """Free the workspaces that rest here; gives their bytes."""
+        resting, self._spare = self._spare, deque(maxlen=8)
+        return sum(space.nbytes for space in resting)
 
 
 class _Keeper:
@@ -125,33 +181,58 @@ class _Keeper:
 
     definition: Any = None
 
-    def __init__(self, loaded: target.Loaded, resting: ctypes.c_void_p, *held: Any) -> None:
+    def __init__(
+        self, loaded: target.Loaded, resting: ctypes.c_void_p, size: int, *held: Any
+    ) -> None:
         self._resting = resting
-        self.code = loaded.addresses["call"]
+        self._size = size
         self._loaded = loaded
         self._held = held
+        _keepers.add(self)
 
     def __del__(self) -> None:
-        entry.release_workspace(self._resting)
+        free_workspace(self._resting.value)
+
+    def give_workspace(self) -> int:
+        """Free the workspace that rests here; gives its bytes."""
+        spares = result_pool()
+        space = None if spares is None else spares.emptied(self._resting)
+        free_workspace(space)
+        return self._size if space else 0
 
 
-def _alive(reference: weakref.ref[NativeExecutable]) -> NativeExecutable:
-    found = reference()
-    assert found is not None  # it is running
-    return found
+_keepers: weakref.WeakSet[_Keeper] = weakref.WeakSet()
+_executables: weakref.WeakSet[NativeExecutable] = weakref.WeakSet()
+
+
+def _give_workspaces(_: int) -> int:
+    given = sum(keeper.give_workspace() for keeper in list(_keepers))
+    return given + sum(executable.give_workspaces() for executable in list(_executables))
+
+
+spare.when_trimmed(_give_workspaces)
+
+
+class _Islands:
+    """What a program calls back: it holds no executable, which holds it."""
+
+    def __init__(self, islands: Sequence[_IslandCall]) -> None:
+        self._islands = islands
+
+    def __call__(self, number: int, frame: int) -> None:
+        self._islands[number].run(frame)
 
 
 class _IslandCall:
     """A node computed by its reference on memory of the program."""
 
-    def __init__(self, graph: Graph, island: Island, program: Program) -> None:
-        self._node = node = island.node
+    def __init__(self, graph: Graph, island: Callback) -> None:
+        self._node = node = graph.nodes[island.node]
         self._name = graph.name
         self._ref = reference(node)
-        places = program.schedule.places
         self._inputs = [
-            edge if isinstance(edge, Literal) else (edge.aval, places[edge.node.id, edge.index])
-            for edge in node.inputs
+            edge if view is None else (edge.aval, view_of(view))
+            for edge, view in zip(node.inputs, island.views, strict=True)
         ]
 
     def run(self, frame: int) -> None:
@@ -162,8 +243,8 @@ class _IslandCall:
             if isinstance(one, Literal):
                 values.append(one.value)
                 continue
-            aval, place = one
-            values.append(_value_at(pointers[position], aval, place.view))
+            aval, view = one
+            values.append(_value_at(pointers[position], aval, view))
             position += 1
         with np.errstate(all="ignore"):
             try:
@@ -202,6 +283,12 @@ def _value_at(address: int | None, aval: Aval, view: View) -> Any:
     """
     array = settled(np.asarray(_viewed_at(address, view, aval.dtype), order="C"))
     return array.item() if aval.weak else array
+
+
+def _fresh(aval: Aval) -> np.ndarray[Any, Any]:
+    """Memory for a result."""
+    spares = result_pool() if aval.size * aval.dtype.itemsize >= _LARGE else None
+    return np.empty(aval.shape, aval.dtype) if spares is None else spares.array(aval)
 
 
 def _result(array: np.ndarray[Any, Any], aval: Aval) -> Any:

@@ -80,6 +80,19 @@ class Instructions:
         given = f"ptr {pointer}, i32 {size}, {mask}, {kind} zeroinitializer"
         return self.new(f"call {kind} {function}({given})")
 
+    def load_each(self, element: str, size: int, pointers: str) -> str:
+        """One element for each lane, from the lane's own address."""
+        kind = self.type(element)
+        if self.lanes == 1:
+            return self.new(f"load {kind}, ptr {pointers}, align {size}")
+        function = f"@llvm.masked.gather.{self.suffix(element)}.v{self.lanes}p0"
+        self.declared.add(
+            f"declare {kind} {function}(<{self.lanes} x ptr>, i32, <{self.lanes} x i1>, {kind})"
+        )
+        mask = self.first_lanes(self.lanes)
+        given = f"<{self.lanes} x ptr> {pointers}, i32 {size}, {mask}, {kind} zeroinitializer"
+        return self.new(f"call {kind} {function}({given})")
+
     def store(self, text: str, element: str, size: int, pointer: str, count: int) -> None:
         kind = self.type(element)
         if count == self.lanes:

@@ -61,6 +61,12 @@ class LoopCode(Writer):
         arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
         self.text = self._text(f"define internal void @{name}({arguments})")
 
+    @property
+    def order(self) -> str:
+        """The loops, outermost first, and how many elements the innermost takes at once."""
+        lengths = " x ".join(map(str, self._dims)) or "1"
+        return lengths if self._lanes == 1 else f"{lengths}, {self._lanes} at once"
+
     # What is read and written
 
     def _gather_accesses(self) -> None:
@@ -73,8 +79,10 @@ class LoopCode(Writer):
                     self._read(edge)
         for node in self.loop.nodes:
             if (node.id, 0) in self._schedule.stored:
-                strides = self._result_strides(node)
-                self._accesses.append(Access((node.id, 0), node.avals[0].dtype, 0, strides))
+                place = self._schedule.places[node.id, 0]
+                strides = self._result_strides(node, place)
+                dtype, offset = node.avals[0].dtype, place.view.offset
+                self._accesses.append(Access(place.base, dtype, offset, strides))
                 self._stores.append((node, len(self._accesses) - 1))
 
     def _read(self, edge: Any) -> None:
@@ -92,9 +100,11 @@ class LoopCode(Writer):
         self._accesses.append(Access(place.base, dtype, view.offset, view.strides))
         return len(self._accesses) - 1
 
-    def _result_strides(self, node: Node) -> Strides:
+    def _result_strides(self, node: Node, place: Place) -> Strides:
         if not is_reduction(node):
-            return row_major(self.loop.space)
+            view = place.view.reshape(self.loop.space)  # what is moved runs over another shape
+            assert view is not None
+            return view.strides
         axes = node.attrs["axes"]
         kept = tuple(1 if a in axes else n for a, n in enumerate(self.loop.space))
         return tuple(0 if a in axes else s for a, s in enumerate(row_major(kept)))

@@ -60,6 +60,7 @@ class ProductCode(Writer):
     ) -> None:
         super().__init__(declared)
         node = product.node
+        self.name = name
         left, right = (schedule.places[e.node.id, e.index] for e in node.inputs)
         self._a = matrix(left, True, len(left.view.shape) == 1)
         self._b = matrix(right, False, len(right.view.shape) == 1)

@@ -7,6 +7,7 @@ topological order, so the work is linear in the number of nodes.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,11 +15,14 @@ from typing import Any
 
 from anabranch.backends.native.emit import F32, F64, Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
+from anabranch.backends.native.parts import fillings, has_rows, is_run, moved
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
+from anabranch.core.dtype import extremes
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
+from anabranch.core.op import Kernel, MadeOf, Op, Unsupported
 
 Key = tuple[int, int]  # node id and output
 PRODUCT = "product"  # what the records of such ops say
@@ -51,6 +55,17 @@ class Product:
     stage: int
 
 
+@dataclass
+class Structured:
+    """A node with a loop nest of its own."""
+
+    node: Node
+    stage: int
+
+
+Step = Loop | Island | Product | Structured
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a value can be read once it is stored: through a view of another value's memory."""
@@ -67,38 +82,101 @@ class Schedule:
         stored: keys of the values that own memory, in order of their making.
         places: for each key that is read from memory, where.
         moved: for each node that a loop copies, where its elements come from.
+        parts: the values that are computed where another one, put together from them, lies.
+        wholes: those others.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.steps: list[Loop | Island | Product] = []
+        self.steps: list[Step] = []
         self.stored: dict[Key, Aval] = {}
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
+        self.parts: dict[Key, Place] = {}
+        self.wholes: set[Key] = set()
+        # By the value that they lead to: which entry of `places` or `moved` is a view of it.
+        self._shown: dict[Key, list[tuple[dict[Any, Place], Any]]] = {}
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
         self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
         self._open: dict[tuple[int, Shape], Loop] = {}
+        self._reasons: dict[tuple[Any, ...], str | None] = {}
         for node in [*graph.parameters, *graph.order(graph.outputs)]:
             if (node.id, 0) not in self._ready:
                 self._place(node)
         for edge in graph.outputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
-        self.steps.sort(key=lambda step: step.stage)  # stable: within a stage as they were made
+        self.steps = self._ordered()
+
+    def _ordered(self) -> list[Step]:
+        """The steps as they are written, as far as each finds what it reads.
+
+        What is made is then soon read, which caches and the memory plan like.
+        """
+        maker = self._makers()
+        waits: dict[int, int] = {}
+        readers: dict[int, list[int]] = {}
+        last = [max(node.id for node in nodes_of(step)) for step in self.steps]
+        for number, step in enumerate(self.steps):
+            sources = {
+                maker.get(edge.node.id, number)
+                for node in nodes_of(step)
+                for edge in node.inputs
+                if not isinstance(edge, Literal)
+            } - {number}
+            waits[number] = len(sources)
+            for source in sources:
+                readers.setdefault(source, []).append(number)
+        ready = [(last[number], number) for number, count in waits.items() if not count]
+        heapq.heapify(ready)
+        ordered = []
+        while ready:
+            _, number = heapq.heappop(ready)
+            ordered.append(self.steps[number])
+            for reader in readers.get(number, ()):
+                waits[reader] -= 1
+                if not waits[reader]:
+                    heapq.heappush(ready, (last[reader], reader))
+        assert len(ordered) == len(self.steps)
+        return ordered
+
+    def _makers(self) -> dict[int, int]:
+        """For each node the number of the step that computes what it shows."""
+        maker = {node.id: i for i, step in enumerate(self.steps) for node in nodes_of(step)}
+        for node in self.graph.order(self.graph.outputs):
+            if node.kind == "op" and node.id not in maker:  # a view of what it takes
+                source = node.inputs[0].node.id
+                if source in maker:
+                    maker[node.id] = maker[source]
+        return maker
 
     def _place(self, node: Node) -> None:
         if node.kind != "op":
             self._owns(node, 0)
             return
-        reason = reason_against(node)
+        reason = self._reason_against(node)
         if reason is not None:
             self._alone(node, Island(node, self._stored(node), reason))
         elif node.op.lower == PRODUCT:
             self._alone(node, Product(node, self._stored(node)))
-        elif callable(node.op.lower):
+        elif isinstance(node.op.lower, Kernel):
+            self._alone(node, Structured(node, self._stored(node)))
+            for slot, view in fillings(node):
+                self._compute_there(node.inputs[slot], (node.id, 0), view)
+        elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
             self._move(node)
         else:
             self._join(node, space_of(node))
+
+    def _reason_against(self, node: Node) -> str | None:
+        """Found once for all nodes alike: most of a long program are."""
+        if node.attrs:
+            return reason_against(node)
+        kinds = [(edge.aval, type(edge) is Literal) for edge in node.inputs]
+        key = (node.op, node.avals, *kinds)
+        if key not in self._reasons:
+            self._reasons[key] = reason_against(node)
+        return self._reasons[key]
 
     def _owns(self, node: Node, ready: int) -> None:
         for index, aval in enumerate(node.avals):
@@ -112,11 +190,41 @@ class Schedule:
         source = self.store(node.inputs[0])
         view = node.op.lower(source.view, **node.attrs)  # type: ignore[operator]
         if view is None:
-            self.moved[node.id] = source
+            self._show(self.moved, node.id, source)
             self._join(node, node.inputs[0].aval.shape)
         else:
-            self.places[node.id, 0] = Place(source.base, view)
-            self._ready[node.id, 0] = self._ready[source.base]
+            self._show(self.places, (node.id, 0), Place(source.base, view))
+            self._ready[node.id, 0] = self._ready[node.inputs[0].node.id, node.inputs[0].index]
+
+    def _show(self, places: dict[Any, Place], key: Any, place: Place) -> None:
+        places[key] = place
+        self._shown.setdefault(place.base, []).append((places, key))
+
+    def _compute_there(self, edge: Any, whole: Key, part: View) -> None:
+        """Let what makes a value write it into its part of another, where that can be."""
+        if isinstance(edge, Literal):
+            return
+        place = self.places[edge.node.id, edge.index]
+        base, aval = place.base, self.stored[place.base]
+        node = self.graph.nodes[base[0]]
+        if (
+            node.kind != "op"
+            or base in self.parts
+            or base in self.wholes
+            or not (place.view.is_whole and aval.size == edge.aval.size)
+            or aval.dtype != self.stored[whole].dtype
+        ):
+            return
+        view = part if part.shape == aval.shape else part.reshape(aval.shape)
+        if view is None:
+            return
+        home = None if is_reduction(node) else self.home.get(base[0])
+        has_way = home is not None and base not in self._shown and has_rows(view)
+        if is_run(view) or (has_way and home and view.reshape(home.space) is not None):
+            self.parts[base] = self.places[base] = Place(whole, view)
+            self.wholes.add(whole)
+            for places, key in self._shown.pop(base, ()):
+                self._show(places, key, Place(whole, moved(places[key].view, view)))
 
     def _stored(self, node: Node) -> int:
         """The stage at which everything that the node reads is in memory."""
@@ -127,7 +235,7 @@ class Schedule:
                 stage = max(stage, self._ready[edge.node.id, edge.index])
         return stage
 
-    def _alone(self, node: Node, step: Island | Product) -> None:
+    def _alone(self, node: Node, step: Island | Product | Structured) -> None:
         self.steps.append(step)
         self._owns(node, step.stage + 1)
 
@@ -167,6 +275,11 @@ class Schedule:
         return place
 
 
+def nodes_of(step: Step) -> list[Node]:
+    """The nodes that a step computes."""
+    return step.nodes if isinstance(step, Loop) else [step.node]
+
+
 def is_reduction(node: Node) -> bool:
     """Whether the node joins many elements to one."""
     return isinstance(node.op.lower, str) and node.op.lower != PRODUCT
@@ -186,9 +299,14 @@ def reason_against(node: Node) -> str | None:
             _try_product(node)
         elif is_reduction(node):
             _try_reduction(node)
-        elif callable(node.op.lower):
-            if isinstance(node.inputs[0], Literal):
-                raise NotNativeError("a number is moved by NumPy")
+        elif isinstance(node.op.lower, MadeOf):
+            raise NotNativeError(f"{node.op.name} of such operands is left to NumPy")
+        elif isinstance(node.op.lower, Unsupported) and node.op.lower is not Op.lower:
+            raise NotNativeError(node.op.lower.reason)
+        elif isinstance(node.op.lower, Kernel):
+            pass  # it says so when it is written
+        elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
+            pass
         else:
             _try_element(node)
     except NotNativeError as reason:
@@ -212,9 +330,27 @@ def _try_product(node: Node) -> None:
 
 
 def _try_element(node: Node) -> None:
+    _try_numbers(node)
     avals = [edge.aval for edge in node.inputs]
     xs = [Val(f"%x{i}", aval.dtype, aval.weak) for i, aval in enumerate(avals)]
     element(Mathematics(1, itertools.count(), set()), node, xs)
+
+
+def _try_numbers(node: Node) -> None:
+    """Refuse Python integers that may not fit the array's dtype: NumPy raises where they do not.
+
+    Comparisons take any.
+    """
+    dtype = node.avals[0].dtype
+    if dtype.kind not in "iu" or len(node.inputs) == 1:
+        return
+    low, high = extremes(dtype)
+    if dtype.itemsize == 8 and low < 0:
+        return
+    for edge in node.inputs:
+        is_number = edge.aval.weak and edge.aval.dtype.kind == "i"
+        if is_number and not (isinstance(edge, Literal) and low <= edge.value <= high):
+            raise NotNativeError("whether the number fits the dtype is checked by NumPy")
 
 
 def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
@@ -224,6 +360,8 @@ def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
         result: Val = getattr(e, rule)(*e.promoted(xs))
     elif callable(rule):
         result = rule(e, *xs, **node.attrs)
+    elif callable(node.op.lower) and isinstance(node.inputs[0], Literal):
+        result = xs[0]  # a number, moved
     else:
         raise NotNativeError(f"{node.op.name} has no machine code yet")
     return e.convert(result, node.avals[0].dtype)

@@ -72,6 +72,21 @@ class View:
                 offset += entry * step
         return View(tuple(shape), tuple(strides), offset)
 
+    def windows(
+        self, window: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+    ) -> View:
+        """Windows over the last axes, as (..., places, window)."""
+        outer = len(self.shape) - len(window)
+        lengths, steps = self.shape[outer:], self.strides[outer:]
+        places = tuple(
+            (n - d * (k - 1) - 1) // s + 1
+            for n, k, s, d in zip(lengths, window, stride, dilation, strict=True)
+        )
+        moves = tuple(step * s for step, s in zip(steps, stride, strict=True))
+        inner = tuple(step * d for step, d in zip(steps, dilation, strict=True))
+        shape = (*self.shape[:outer], *places, *window)
+        return View(shape, (*self.strides[:outer], *moves, *inner), self.offset)
+
     def reshape(self, shape: Shape) -> View | None:
         """The same elements in another shape; None where one view cannot reach them all."""
         if 0 in self.shape or math.prod(self.shape) == 1:

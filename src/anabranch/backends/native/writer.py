@@ -53,7 +53,7 @@ class Writer:
         e.lines.clear()
 
     @contextmanager
-    def _counted_to(self, count: str, by: int = 1) -> Iterator[str]:
+    def _counted_to(self, count: str, by: int = 1, first: str = "0") -> Iterator[str]:
         """The same for a count that is known when it runs, and may be 0."""
         head, body, done = (f"{word}{next(self._names)}" for word in ("head", "body", "done"))
         before, counter, following = self._block, self._name(), self._name()
@@ -66,7 +66,7 @@ class Writer:
         yield counter
         self._line(f"{following} = add i64 {counter}, {by}")
         self._line(f"br label %{head}")
-        phi = f"  {counter} = phi i64 [0, %{before}], [{following}, %{self._block}]"
+        phi = f"  {counter} = phi i64 [{first}, %{before}], [{following}, %{self._block}]"
         self._lines.insert(place, phi)
         self._label(done)
 

@@ -3,10 +3,10 @@ import { ceil, max, min } from "./math.js";
 import { indexOf, framesOf, stateAt, overwritten, canOverwrite, text, clean, isScalar, isLeaf, typeOf, formula, said, many, scopeName } from "./story.js";
 import { isNode } from "./layout.js";
 import { scene, thumbs } from "./scene.js";
-import { panel, about, source, b } from "./panel.js";
+import { panel, about, source, b, head } from "./panel.js";
 
 const FILM = 40, ICONS = { first: "M3 3v10M13 3L5 8l8 5z", prev: "M12 3L4 8l8 5z", next: "M4 3l8 5l-8 5z", play: "M5 2.5l8.5 5.5L5 13.5z", pause: "M4.5 3h2.2v10H4.5zM9.3 3h2.2v10H9.3z" };
-const page = document.documentElement, icon = (id, name = id) => fill(byId(id), el("svg", { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, el("path", { d: ICONS[name] })));
+const page = document.documentElement, icon = (id, name = id, said) => fill(set(byId(id), { "aria-label": said }), el("svg", { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, el("path", { d: ICONS[name] })));
 
 /** Opens the page with these views beside the story: name to a function that fills a section. */
 export async function start(views) {
@@ -19,7 +19,7 @@ export async function start(views) {
 
 function run(t, { tools, ...makers }) {
   const ask = Object.fromEntries(new URLSearchParams(location.hash.slice(1))), base = indexOf(t), scopes = t.scopes ?? [], fold = scopes.length > 1 && t.nodes.length > 60;
-  const S = { open: new Set(ask.open ? ask.open.split(",").map(Number) : fold ? [] : scopes.map((s) => s.id)), each: ask.each === "1", assign: false, dir: ask.dir, finding: null, k: 0, timer: 0 };
+  const S = { open: new Set(ask.open ? ask.open.split(",").map(Number) : fold ? [] : scopes.map((s) => s.id)), each: ask.each === "1", assign: false, dir: ask.dir, k: 0 };
   let ix = base, frames = framesOf(ix, S.open), film, st;
   ix.last = stateAt(ix, frames, frames.length - 1);
   const first = t.nodes.find((n) => n.requires_grad && isLeaf(n))?.id ?? t.order.forward[0];
@@ -31,7 +31,7 @@ function run(t, { tools, ...makers }) {
 
   const side = byId("panel"), follow = (n) => { S.node = n; S.finding = null; show(); }, turnTo = (v) => { stop(); S.view = v; show(); };
   const brief = ({ op, value, grad }, n) => [["op", isLeaf({ op }) ? op : formula(ix, n)], ["value", b(said(value), "v")], ["gradient", b(grad || !ix.backward ? said(grad) : "∅ none", "g")]];
-  const aside = (n) => fill(side, el("div.step", `node ${n} of ${many(t.nodes.length)}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), el("table.sums", brief(t.nodes[n], n).map(([k, v]) => el("tr", el("th", { scope: "row" }, k), el("td.to", v)))), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
+  const aside = (n) => fill(side, el("div.step", `node ${n} of ${many(t.nodes.length)}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), el("table.sums", brief(t.nodes[n], n).map(([k, v]) => el("tr", head(k), el("td.to", v)))), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
   const ctx = { ix, follow, aside, tools, panel: (...kids) => fill(side, kids), ask: (f) => { S.finding = f; S.node = f.about ?? f.node ?? S.node; turnTo("why"); } };
   const view = scene(byId("stage"), t.layout, { pick: follow, toggle }), others = { table: { show: aside } };
   for (const [name, make] of Object.entries(makers)) {
@@ -57,18 +57,19 @@ function run(t, { tools, ...makers }) {
   function build() {
     ix = S.assign ? { ...indexOf(overwritten(t)), assign: true } : base;
     frames = framesOf(ix, S.open, S.each);
-    S.k = min(S.k, frames.length - 1);
+    S.k = min(S.k, last());
     view.arrange(ix, S.open, S.dir);
     const every = ceil(frames.length / FILM), draw = thumbs(ix, t.layout, S.open);
     film = frames.map((f, i) => {
-      if (i % every && i !== frames.length - 1) return null;
+      if (i % every && i !== last()) return null;
       const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : isNode(f.item) ? ix.name[f.item] : scopeName(ix, f.item);
       return el("li", el("button.frame", { onclick: () => go(i), "aria-label": `Frame ${i + 1} of ${frames.length}: ${f.kind} ${name}` }, draw(stateAt(ix, frames, i)), el("span", name)));
     });
     fill(byId("film"), Object.entries({ Forward: ["forward"], Backward: ["seed", "backward"], Result: ["end", "note"] }).map(([name, kinds]) => { const mine = film.filter((li, i) => li && kinds.includes(frames[i].kind)); return mine.length > 0 && el(`section.act.${name}`, { style: `--n:${mine.length}` }, el("h3", name), el("ol", mine)); }));
     byId("scrub").hidden = every === 1;
-    byId("scrub").max = frames.length - 1;
+    byId("scrub").max = last();
   }
+  const last = () => frames.length - 1;
   function show(moved) {
     document.body.dataset.view = S.view;
     names.forEach((v, i) => { set(tabs[i], { "aria-pressed": String(v === S.view) }); byId(v).hidden = v !== S.view; });
@@ -76,7 +77,7 @@ function run(t, { tools, ...makers }) {
     else others[S.view].show(S.node, S.finding);
     if (location.protocol === "about:") return;
     const q = { view: S.view, frame: S.k, node: S.node, theme: page.dataset.theme, dir: S.dir, each: S.each ? 1 : null, open: fold ? [...S.open].join() : null };
-    history.replaceState(null, "", "#" + new URLSearchParams(Object.entries(q).filter(([, v]) => v != null)));
+    history.replaceState(0, "", "#" + new URLSearchParams(Object.entries(q).filter(([, v]) => v != null)));
   }
   function story(moved) {
     st = stateAt(ix, frames, S.k);
@@ -92,18 +93,18 @@ function run(t, { tools, ...makers }) {
     });
     film[at].scrollIntoView({ block: "nearest", inline: "nearest" });
     byId("first").disabled = byId("prev").disabled = S.k === 0;
-    byId("next").disabled = S.k === frames.length - 1;
+    byId("next").disabled = S.k === last();
     byId("scrub").value = S.k;
   }
-  function go(i, playing) { if (!playing) stop(); S.k = max(0, min(frames.length - 1, i)); show(true); }
-  function stop() { clearInterval(S.timer); S.timer = 0; icon("play"); set(byId("play"), { "aria-label": "Play (Space)" }); }
+  function go(i, playing) { if (!playing) stop(); S.k = max(0, min(last(), i)); show(true); }
+  function stop() { clearInterval(S.timer); S.timer = 0; icon("play", "play", "Play (Space)"); }
   function play() {
     if (S.timer) return stop();
-    if (S.k === frames.length - 1) go(0);
-    icon("play", "pause"); set(byId("play"), { "aria-label": "Pause (Space)" });
-    S.timer = setInterval(() => (S.k === frames.length - 1 ? stop() : go(S.k + 1, true)), 1700);
+    if (S.k === last()) go(0);
+    icon("play", "pause", "Pause (Space)");
+    S.timer = setInterval(() => (S.k === last() ? stop() : go(S.k + 1, true)), 1700);
   }
-  function turn() { page.dataset.theme = (page.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark" ? "light" : "dark"; show(); }
+  function turn() { page.dataset.theme = (page.dataset.theme ?? (matchMedia("(prefers-color-scheme:dark)").matches ? "dark" : "light")) === "dark" ? "light" : "dark"; show(); }
   /** ↑ ↓: in the table a row; on the stage the node before or after, by order. */
   function step(by) {
     if (others[S.view]?.move) return others[S.view].move(by);
@@ -121,7 +122,7 @@ function run(t, { tools, ...makers }) {
     const typing = e.target.matches("input, summary") && e.key !== "Escape", key = e.key.length === 1 ? e.key.toLowerCase() : e.key, at = { s: "story", t: "table", g: "gradients", w: "why" }[key];
     if (e.ctrlKey || e.metaKey || e.altKey || byId("help").open || typing) return;
     const act = { ArrowDown: () => step(1), ArrowUp: () => step(-1), "[": () => others.why?.next(-1), "]": () => others.why?.next(1), d: turn, "?": () => byId("help").showModal(), "/": others.table.search && (() => { turnTo("table"); others.table.search(); }), Escape: () => { e.target.blur(); follow(first); },
-      ...(S.view === "story" && { ArrowRight: () => go(S.k + 1), ArrowLeft: () => go(S.k - 1), Home: () => go(0), End: () => go(frames.length - 1), " ": !e.target.matches("button") && play, "+": () => view.zoom(1.2), "-": () => view.zoom(1 / 1.2), 1: view.whole, f: () => view.zoom() }),
+      ...(S.view === "story" && { ArrowRight: () => go(S.k + 1), ArrowLeft: () => go(S.k - 1), Home: () => go(0), End: () => go(last()), " ": !e.target.matches("button") && play, "+": () => view.zoom(1.2), "-": () => view.zoom(1 / 1.2), 1: view.whole, f: () => view.zoom() }),
     }[key] || (names.includes(at) && (() => { S.finding = null; turnTo(at); }));
     if (!act) { if (S.timer) stop(); } else if (act() !== false) e.preventDefault();
   });
@@ -130,7 +131,7 @@ function run(t, { tools, ...makers }) {
   addEventListener("beforeprint", () => { others.table.show(S.node); byId("table").hidden = false; });
   addEventListener("afterprint", () => show());
   build();
-  S.k = max(0, min(frames.length - 1, Number(ask.frame) || 0));
+  S.k = max(0, min(last(), +ask.frame || 0));
   show();
   if (S.view === "story" && S.k) view.reveal(frames[S.k].item, true);
   if (!ask.view && !ask.frame) others.why?.open();

@@ -14,6 +14,6 @@ export function set(n, attrs) {
   return n;
 }
 /** Children without the empty ones. */
-const kept = (kids) => kids.flat(3).filter((c) => c != null && c !== false && c !== "");
+const kept = (kids) => kids.flat(9).filter((c) => c != null && c !== false && c !== "");
 export function fill(host, ...kids) { host.replaceChildren(...kept(kids)); return host; }
 export const byId = (id) => document.getElementById(id);

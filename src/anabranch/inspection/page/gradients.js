@@ -1,10 +1,10 @@
 import { el, fill } from "./dom.js";
 import { ceil, finite, floor, max, min, round } from "./math.js";
-import { text, facts, isLeaf, said, pathOf, typeOf, clean } from "./story.js";
+import { text, facts, isLeaf, portsOf, said, pathOf, typeOf, clean } from "./story.js";
 
 /** The health of gradients: findings as sentences, the profile over depth, one row a leaf. */
 export function gradients(host, { ix, follow, aside, ask }) {
-  const { t } = ix, grads = t.nodes.map((n) => n.grad && facts(n.grad, n.shape)), drawn = (v) => v > 0 && finite(v);
+  const { t } = ix, grads = t.nodes.map((n) => { const port = portsOf(n).find((p) => p.grad); return port && facts(port.grad, port.shape); }), drawn = (v) => v > 0 && finite(v);
   const leaves = t.nodes.filter((n) => isLeaf(n) && (n.grad || n.requires_grad)).map((n) => n.id), logs = grads.filter((f) => f && drawn(f.norm)).map((f) => Math.log10(f.norm));
   const lo = floor(logs.reduce((a, v) => min(a, v), 0)), hi = max(lo + 1, ceil(logs.reduce((a, v) => max(a, v), 0))), part = (log) => (log - lo) / (hi - lo);
   const sum = (key) => leaves.reduce((s, n) => s + (grads[n]?.[key] ?? 0), 0).toLocaleString("en"), power = (m) => (m ? "1e" + text(m) : "1");
@@ -23,15 +23,15 @@ export function gradients(host, { ix, follow, aside, ask }) {
     const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 900, H = 200, X = (k) => 60 + (820 * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), steps = min(4, hi - lo), groups = [];
     order.forEach((n, k) => { const s = pathOf(ix, n)[1]; if (groups.at(-1)?.s === s && groups.length) groups.at(-1).to = k; else groups.push({ s, from: k, to: k }); });
     const dot = (n, k) => {
-      const f = grads[n], act = { onclick: () => follow(n) }, title = el("title", `${ix.label[n]}: ${said(t.nodes[n].grad)}`), y = Y(Math.log10(f.norm));
+      const f = grads[n], act = { onclick: () => follow(n) }, title = el("title", `${ix.label[n]}: ${text(f.norm)}`), y = Y(Math.log10(f.norm));
       if (f.broken) return el("path.dot-bad", { d: `M${X(k) - 4} 12l8 8m0 -8l-8 8`, ...act }, title);
       if (!drawn(f.norm)) return el("path.dot-zero", { d: `M${X(k) - 4} 168h8`, ...act }, title);
       const cls = groups.findIndex((g) => k <= g.to) % 2 ? "dot alt" : "dot";
       return isLeaf(t.nodes[n]) ? el("path", { d: `M${X(k)} ${y - 5.5}l5.5 5.5l-5.5 5.5l-5.5 -5.5z`, class: cls, ...act }, title) : el("circle", { cx: X(k), cy: y, r: 4, class: cls, ...act }, title);
     };
     return el("svg.profile", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Gradient norms of ${order.length} values in forward order, from ${power(lo)} to ${power(hi)}` },
-      [...Array(steps + 1).keys()].map((k) => lo + round(((hi - lo) * k) / steps)).map((m) => [el("path.rule", { d: `M56 ${Y(m)}H${W - 16}` }), el("text.t13.mute.end", { x: 48, y: Y(m) + 4 }, power(m))]),
-      groups.length > 1 && groups.length < 12 ? groups.map((g) => g.s !== undefined && el("text.t13.mute.mid", { x: (X(g.from) + X(g.to)) / 2, y: H - 6 }, clean(t.scopes[g.s].name).slice(0, 14))) : [el("text.t13.mute", { x: 60, y: H - 6 }, "inputs"), el("text.t13.mute.end", { x: W - 20, y: H - 6 }, "result")], order.map((n, k) => k % every === 0 && dot(n, k)));
+      [...Array(steps + 1).keys()].map((k) => lo + round(((hi - lo) * k) / steps)).map((m) => [el("path.rule", { d: `M56 ${Y(m)}H${W - 16}` }), el("text.mute.end", { x: 48, y: Y(m) + 4 }, power(m))]),
+      groups.length > 1 && groups.length < 12 ? groups.map((g) => g.s !== undefined && el("text.mute.mid", { x: (X(g.from) + X(g.to)) / 2, y: H - 6 }, clean(t.scopes[g.s].name).slice(0, 14))) : [el("text.mute", { x: 60, y: H - 6 }, "inputs"), el("text.mute.end", { x: W - 20, y: H - 6 }, "result")], order.map((n, k) => k % every === 0 && dot(n, k)));
   }
   return { show: aside };
 }

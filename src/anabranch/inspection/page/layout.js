@@ -2,11 +2,19 @@
 // The rows (layers and their order) come with the page; nothing here ever reorders.
 import { abs, floor, max, min, put, tally } from "./math.js";
 
-export const NODE_W = 168, NODE_H = 92, TENSOR_H = 108, BOX_W = 176, BOX_H = 54, PORT = 14, LANE = 30;
+export const NODE_W = 168, BOX_W = 176, BOX_H = 54, PORT = 14, LANE = 30;
 export const PAD = 24, TITLE = 34;
 const SIDE = 30, APART = 40, PULL = 4, CHIP_W = 108, CHIP_H = 29;
 const RIGHT = { along: 132, bare: 64, across: 72, lane: 36, bow: 16 }, DOWN = { along: 80, bare: 56, across: 44, lane: 46, bow: 56 };
 export const isNode = (it) => typeof it === "number", isBox = (it) => !isNode(it) && it[0] === "s";
+
+/** Where the rows of cells of a card begin, one an output, and where the last one ends. */
+export function cellTops(node) {
+  const tops = [node.outputs || node.shape.length ? 44 : 42];
+  for (const { shape } of (node.outputs ?? [node]).slice(0, 4)) tops.push(tops.at(-1) + (shape.length ? 64 : 50));
+  return tops;
+}
+export const cardHeight = (node) => cellTops(node).at(-1) + (node.outputs?.length > 4 ? 20 : 0);
 
 /** Boxes [x, y, w, h] by item, and lines with their paths and the places of chips. open: a Set of scopes, or null for all. */
 export function place(t, layout, open, down = false) {
@@ -35,7 +43,7 @@ function room(t, made, rooms, down) {
   rows.forEach((row, k) => row.forEach((i) => { r.row[i] = k; }));
   r.size = items.map((it, i) => {
     const child = isBox(it) && rooms.get(+it.slice(1));
-    let w = NODE_W, h = isNode(it) && t.nodes[it].shape.length ? TENSOR_H : NODE_H;
+    let w = NODE_W, h = isNode(it) && cardHeight(t.nodes[it]);
     if (isBox(it)) [w, h] = child ? [max(down ? child.breadth : child.length, BOX_W) + 2 * PAD, (down ? child.length : child.breadth) + 2 * PAD + TITLE] : [BOX_W, BOX_H];
     else if (!isNode(it)) w = h = PORT;
     const size = down ? [h, w] : [w, h];

@@ -1,9 +1,10 @@
 import { el, fill } from "./dom.js";
 import { abs, finite, max, min } from "./math.js";
-import { num, text, short, fit, clean, facts, size, isScalar, isLeaf, gradAt, around, typeOf, formula, rule, sent, said, waysFrom, lineOf, isWrong, many, scopeName } from "./story.js";
+import { num, text, short, fit, clean, facts, size, isScalar, isLeaf, gradAt, armsOf, portsOf, around, typeOf, formula, rule, sent, said, waysFrom, lineOf, isWrong, many, scopeName } from "./story.js";
 import { isNode } from "./layout.js";
 import { strip } from "./scene.js";
 
+export const head = (...kids) => el("th", { scope: "row" }, ...kids);
 const isBad = (q) => facts(q, []).broken > 0;
 export const p = (...kids) => el("p", ...kids);
 export const b = (s, cls) => el(cls ? "b." + cls : "b", s);
@@ -12,46 +13,46 @@ const MANY = 10, ARMS = 6;
 /** What a frame says, in words and numbers: title, sentences, rows of sums. */
 function words(ix, st) {
   const f = st.frame, { t } = ix, L = (n) => ix.label[n], N = (n) => t.nodes[n], n = f.item, it = b(L(n));
-  if (f.title || f.kind === "note") return { title: clean(f.title ?? ""), say: [p(clean(f.text ?? ""))], sums: [] };
+  if (f.title || f.kind === "note") return { title: clean(f.title ?? ""), say: [p(clean(f.text ?? ""))] };
   if (!isNode(n)) {
     const name = scopeName(ix, n), inside = new Set(f.nodes), all = `${many(f.nodes.length)} nodes`;
-    if (st.ahead) return { title: `${name} ran`, say: [p(`It is closed: its ${all} are one frame. Open it to see each.`)], sums: [] };
+    if (st.ahead) return { title: `${name} ran`, say: [p(`It is closed: its ${all} are one frame. Open it to see each.`)] };
     const out = [...st.arrived].filter(([i, k]) => k === st.at && !inside.has(t.edges[i].from)).map(([i]) => t.edges[i]);
     return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${all} ran. What leaves it:`)], sums: out.map((e) => [L(e.from), "", said(e.contribution), "", said(gradAt(ix, st, e.from))]) };
   }
   const node = N(n), ins = ix.ins[n].map((i) => [t.edges[i], i]), last = t.nodes.length === 1 ? p("This value was not computed from anything.") : f.part === f.of && !ix.backward && p("Backward has not run, so there are no gradients.");
   if (st.ahead) {
-    if (isLeaf(node)) return { title: `${L(n)} is ${node.op === "input" ? "an" : "a"} ${node.op}`, say: [p(node.value ? "Its value is " : "Its type is ", b(isScalar(node.value) ? text(node.value.v) : typeOf(node), "v"), ". Nothing has to be computed before it."), last], sums: [] };
+    if (isLeaf(node)) return { title: `${L(n)} is ${node.op === "input" ? "an" : "a"} ${node.op}`, say: [p(node.value ? "Its value is " : "Its type is ", b(isScalar(node.value) ? text(node.value.v) : typeOf(node), "v"), ". Nothing has to be computed before it."), last] };
     const plain = isScalar(node.value) && ins.every(([e]) => isScalar(N(e.from).value)), kept = ins.filter(([e]) => e.local);
     return { title: `${L(n)} = ${formula(ix, n)}`, say: [p("Its inputs are ready, so ", it, " can be computed: ", plain && [b(formula(ix, n, (m) => text(N(m).value.v))), " = "], b(plain ? text(node.value.v) : typeOf(node), "v"), "."),
       kept.length > 0 && ix.backward && p("The local derivatives are kept on the edges now: backward will need them."), last], sums: kept.map(([e]) => [`∂${L(n)} / ∂${L(e.from)}`, "v" in e.local && e.local.text ? `${clean(e.local.text)} = ` : "", rule(e, 24)]) };
   }
-  if (f.kind === "seed") return { title: `Start at ${L(n)}`, say: [p("Backward begins with d", it, "/d", b(L(n)), " = ", b(said(t.seed ?? { v: 1 }), "g"), " and walks the order in reverse.", node.shape.length > 0 && ` The seed has the type of ${L(n)}, ${typeOf(node)}.`)], sums: [] };
+  if (f.kind === "seed") return { title: `Start at ${L(n)}`, say: [p("Backward begins with d", it, "/d", b(L(n)), " = ", b(said(ix.seed), "g"), " and walks the order in reverse.", node.shape.length > 0 && ` The seed has the type of ${L(n)}, ${typeOf(node)}.`)] };
   if (st.end) {
     const held = t.nodes.filter((m) => m.held).slice(0, 6).map((m) => `${L(m.id)} holds ${said(m.held)}`);
-    return { title: "All gradients are known", say: [p("Every path from an input to ", it, " has brought its share."), held.length > 0 && p(`Gradients were not zero before this pass: .grad of ${held.join(", ")}.`)], sums: [] };
+    return { title: "All gradients are known", say: [p("Every path from an input to ", it, " has brought its share."), held.length > 0 && p(`Gradients were not zero before this pass: .grad of ${held.join(", ")}.`)] };
   }
-  const up = gradAt(ix, st, n), sums = ins.filter(([, i]) => st.arrived.get(i) === st.at).map(([e, i]) => {
+  const up = node.outputs ? undefined : gradAt(ix, st, n), sums = ins.filter(([, i]) => st.arrived.get(i) === st.at).map(([e, i]) => {
     const [had, now] = around(ix, i), c = e.contribution, plain = isScalar(c) && isScalar(up) && e.local && "v" in e.local;
     return plain ? [L(e.from), `${text(up.v)} × ${text(e.local.v)} = `, text(c.v), had && !ix.assign ? `${text(had.v)}${plus(c.v)} = ` : "", text(now.v)] : [L(e.from), e.local?.gain !== undefined ? `${said(up, 3)} × ${text(e.local.gain, 3)} = ` : `${rule(e, 16)} `, said(c, 3), "", had && said(now, 3)];
   });
   const outs = ix.awaited[n].length, wait = outs > 1 ? `All ${outs} contributions to ${L(n)} are in, so its gradient is final. ` : outs ? `The only contribution to ${L(n)} is in. ` : "";
-  return { title: `${L(n)} passes its gradient on`, say: [p(wait, "Each input gets ", b(said(up), "g"), " times the local derivative on its edge", ix.assign ? ", and what arrives overwrites what was there." : sums.some((s) => s[3]) ? ", and what arrives is added." : ".")], sums };
+  return { title: `${L(n)} passes its gradient on`, say: [p(wait, node.outputs ? "Its rule turns the gradients of its outputs into one for each input" : ["Each input gets ", b(said(up), "g"), " times the local derivative on its edge"], ix.assign ? ", and what arrives overwrites what was there." : sums.some((s) => s[3]) ? ", and what arrives is added." : ".")], sums };
 }
 const plus = (v) => (num(v) < 0 ? " − " : " + ") + text(abs(num(v)));
 
 /** Contributions to one node as arms of a river that join: width is size, negative ones hatched and below the line. */
-export function confluence(ix, st, n) {
-  const { t } = ix, node = t.nodes[n], now = gradAt(ix, st, n);
-  let arms = ix.awaited[n].map((i) => { const e = t.edges[i], c = e.contribution, s = size(c), v = isScalar(c) ? num(c.v) : s; return { i, e, v, s: finite(s) ? s : 0, minus: v < 0, on: st.arrived.has(i), name: `through ${fit(ix.label[e.to], 12)}` }; });
-  if (!arms.length) return p(n === t.root && ix.backward ? `This is where backward starts: its gradient is the seed, ${said(t.seed ?? { v: 1 })}.` : ix.backward ? "∅ none: no contribution is sent to it." : "Backward has not run.");
+export function confluence(ix, st, n, k = 0) {
+  const { t } = ix, mine = armsOf(ix, n, k), node = portsOf(t.nodes[n])[k], now = gradAt(ix, st, n, k);
+  let arms = mine.map((i) => { const e = t.edges[i], c = e.contribution, s = size(c), v = isScalar(c) ? num(c.v) : s; return { i, e, v, s: finite(s) ? s : 0, minus: v < 0, on: st.arrived.has(i), name: `through ${fit(ix.label[e.to], 12)}` }; });
+  if (!arms.length) return p(n === t.root && ix.backward ? `This is where backward starts: its gradient is the seed, ${said(ix.seed)}.` : ix.backward ? "∅ none: no contribution is sent to it." : "Backward has not run.");
   if (arms.length > ARMS) {
     const big = new Set([...arms].sort((a, c) => c.s - a.s).slice(0, ARMS - 1)), rest = arms.filter((a) => !big.has(a)), v = rest.reduce((s, a) => s + a.v, 0);
     arms = [...big, { v, s: abs(v) || 0, minus: v < 0, on: rest.every((a) => a.on), name: `${rest.length} more` }];
   }
-  const turn = (a) => (a.e ? ix.awaited[n].indexOf(a.i) : Infinity), slot = (a) => max(34, a.h), scale = 84 / (arms.reduce((s, a) => s + a.s, 0) || 1);
+  const turn = (a) => (a.e ? mine.indexOf(a.i) : Infinity), slot = (a) => max(34, a.h), scale = 84 / (arms.reduce((s, a) => s + a.s, 0) || 1);
   arms.sort((a, c) => a.minus - c.minus || turn(a) - turn(c)).forEach((a) => { a.h = max(2, a.s * scale); });
-  const high = (minus) => arms.reduce((s, a) => s + (a.minus === minus ? a.h : 0), 0), up = high(false), all = up + high(true), free = arms.length > 1 ? max(6, (160 - arms.reduce((s, a) => s + slot(a), 0)) / (arms.length - 1)) : 0, H = max(176, arms.reduce((s, a) => s + slot(a) + free, 16 - free)), zero = (H - all) / 2 + up, full = arms.every((a) => a.on), middle = zero - up + all / 2, out = [];
+  const total = (f) => arms.reduce((s, a) => s + f(a), 0), high = (minus) => total((a) => (a.minus === minus ? a.h : 0)), up = high(false), all = up + high(true), free = arms.length > 1 ? max(6, (160 - total(slot)) / (arms.length - 1)) : 0, H = max(176, 16 - free + total((a) => slot(a) + free)), zero = (H - all) / 2 + up, full = arms.every((a) => a.on), middle = zero - up + all / 2, out = [];
   let y = arms.length > 1 ? 8 : (H - slot(arms[0])) / 2, y1 = zero - up;
   for (const a of arms) {
     const c = y + slot(a) / 2, y0 = c - a.h / 2, { e } = a, d = `M146 ${y0}C194 ${y0} 194 ${y1} 242 ${y1}v${a.h}C194 ${y1 + a.h} 194 ${y0 + a.h} 146 ${y0 + a.h}z`, g = e && gradAt(ix, st, e.to);
@@ -70,16 +71,16 @@ export function confluence(ix, st, n) {
 }
 
 /** Below the river: the sum as a line, and what assigning would have left. */
-function under(ix, st, n) {
-  const node = ix.t.nodes[n], cs = ix.awaited[n].map((i) => ix.t.edges[i].contribution);
-  if (cs.length < 2 || !ix.awaited[n].every((i) => st.arrived.has(i)) || !cs.every(isScalar) || !isScalar(node.grad)) return "";
+function under(ix, st, n, out) {
+  const node = portsOf(ix.t.nodes[n])[out], arms = armsOf(ix, n, out), cs = arms.map((i) => ix.t.edges[i].contribution);
+  if (cs.length < 2 || !arms.every(st.came) || !cs.every(isScalar) || !isScalar(node.grad)) return "";
   if (node.right) return p(isWrong(node) ? `Assigned, not added: ${text(node.grad.v)} is left, and ${text(node.right.v)} is right.` : "Here it makes no difference.");
   return p(cs.length < 6 && el("span.mono", cs.reduce((s, c, k) => s + (k ? plus(c.v) : text(c.v)), "") + ` = ${text(node.grad.v)}. `), `Added, not assigned: assigning would leave ${text(cs.at(-1).v)}.`);
 }
 
 const brief = (list) => (list.length > 9 ? [...list.slice(0, 4), `… ${list.length - 7} …`, ...list.slice(-3)] : list);
 /** The product of the local derivatives along every path, where there are few. */
-export const pathTable = (ix, ways) => ways.some((w) => w.factors) && el("table.sums.paths", el("caption.sr", "Product of the local derivatives along every path"), ways.map((w) => el("tr", el("th", { scope: "row" }, brief(w.nodes.map((m) => ix.label[m])).join(" → ")), w.factors && el("td", brief(w.factors).join(" × ") + " = ", b(text(w.product), "g")))));
+export const pathTable = (ix, ways) => ways.some((w) => w.factors) && el("table.sums.paths", el("caption.sr", "Products along every path"), ways.map((w) => el("tr", head(brief(w.nodes.map((m) => ix.label[m])).join(" → ")), w.factors && el("td", brief(w.factors).join(" × ") + " = ", b(text(w.product), "g")))));
 
 /** The lines around the one that wrote a node. */
 export function source(ix, n) {
@@ -99,15 +100,15 @@ function large(q, node, c, name) {
 /** How the gradient of a node comes together, and its strips. */
 export function about(ix, st, n) {
   const node = ix.t.nodes[n];
-  return el("section.join", el("h3", "How the gradient of ", el("b.mono", ix.label[n]), " comes together"), confluence(ix, st, n), el("div.note", under(ix, st, n)), st.known.has(n) && large(node.value, node, "v", "value"), st.end && large(node.grad, node, "g", "gradient"));
+  return el("section.join", portsOf(node).slice(0, 4).map((port, k) => [el("h3", "How the gradient of ", el("b.mono", ix.label[n] + (node.outputs ? "." + k : "")), " comes together"), confluence(ix, st, n, k), el("div.note", under(ix, st, n, k)), st.known.has(n) && large(port.value, port, "v", "value"), st.end && large(port.grad, port, "g", "gradient")]));
 }
 
 /** Fills the panel for a frame; returns the same in one line for those who listen. */
 export function panel(host, ix, st, picked, toggle) {
-  const w = words(ix, st), f = st.frame, { t } = ix, { end, ahead } = st, phase = { forward: "Forward", end: "Result", note: "Note" }[f.kind] ?? "Backward", step = end || f.kind === "note" ? "" : ` step ${f.part} of ${f.of}`, checks = (end && t.checks) || [];
-  fill(host, el("div.step." + f.kind, b(phase), step), el("h2", w.title), w.say, !isNode(f.item) && el("button", { onclick: () => toggle(+f.item.slice(1)) }, "Open it"),
-    w.sums.length > 0 && el("table.sums", w.sums.slice(0, MANY).map((r) => el("tr", el("th", { scope: "row" }, r[0]), el("td", r[1], b(r[2], ahead ? "" : "g")), !ahead && el("td.to", r[4] && [r[3] || "→ ", b(r[4], "g")])))), w.sums.length > MANY && p(`and ${w.sums.length - MANY} more`),
-    checks.length > 0 && el("table.sums", el("tr", ["", "backward", "differences", ""].map((h) => el("td", h))), checks.slice(0, MANY).map((c) => el("tr", el("th", { scope: "row" }, `d${ix.label[t.root]}/d${ix.label[c.node]}`, c.index?.length && `[${c.index}]`), el("td", b(text(c.analytic), "g")), el("td", b(text(c.numeric, 6))), el(c.ok ? "td.to.ok" : "td.to.bad", c.skipped ? `· ${c.skipped}` : c.ok ? "✓ same" : "✗ differs")))),
+  const { title, say, sums = [] } = words(ix, st), f = st.frame, { t } = ix, { end, ahead } = st, phase = { forward: "Forward", end: "Result", note: "Note" }[f.kind] ?? "Backward", step = end || f.kind === "note" ? "" : ` step ${f.part} of ${f.of}`, checks = (end && t.checks) || [];
+  fill(host, el("div.step." + f.kind, b(phase), step), el("h2", title), say, !isNode(f.item) && el("button", { onclick: () => toggle(+f.item.slice(1)) }, "Open it"),
+    sums.length > 0 && el("table.sums", sums.slice(0, MANY).map((r) => el("tr", head(r[0]), el("td", r[1], b(r[2], ahead ? "" : "g")), !ahead && el("td.to", r[4] && [r[3] || "→ ", b(r[4], "g")])))), sums.length > MANY && p(`and ${sums.length - MANY} more`),
+    checks.length > 0 && el("table.sums", el("tr", ["", "backward", "differences", ""].map((h) => el("td", h))), checks.slice(0, MANY).map((c) => el("tr", head(`d${ix.label[t.root]}/d${ix.label[c.node]}`, c.index?.length && `[${c.index}]`), el("td", b(text(c.analytic), "g")), el("td", b(text(c.numeric, 6))), el(c.ok ? "td.to.ok" : "td.to.bad", c.skipped ? `· ${c.skipped}` : c.ok ? "✓ same" : "✗ differs")))),
     end && picked !== t.root && pathTable(ix, waysFrom(ix, picked) ?? []), about(ix, st, picked), !end && source(ix, isNode(f.item) ? f.item : f.nodes[0]));
-  return `${phase}${step}. ${w.title}. ${w.say.map((x) => (x ? x.textContent : "")).join(" ")} ${w.sums.map((r) => r.join(" ")).join(". ")}`;
+  return `${phase}${step}. ${title}. ${say.map((x) => (x ? x.textContent : "")).join(" ")} ${sums.map((r) => r.join(" ")).join(". ")}`;
 }

@@ -1,10 +1,10 @@
 import { el, fill, set } from "./dom.js";
 import { abs, ceil, finite, floor, max, min, sqrt, put } from "./math.js";
-import { text, short, fit, columns, facts, size, isScalar, isLeaf, gradAt, typeOf, formula, rule, sent, clean, itemOf, isWrong, many, scopeName } from "./story.js";
-import { place, isNode, isBox, NODE_W, PAD } from "./layout.js";
+import { text, short, fit, columns, facts, size, isScalar, isLeaf, gradAt, portsOf, typeOf, formula, rule, sent, clean, itemOf, isWrong, many, scopeName } from "./story.js";
+import { place, isNode, isBox, cellTops, cardHeight, NODE_W, PAD } from "./layout.js";
 
 const GLYPH = { multiply: "×", add: "+", subtract: "−", divide: "÷", matmul: "·" };
-const SPLIT = 84, EDGE = 24, ROOF = 42, LEAST = 0.85, MOST = 1.5, CROWD = 300, calm = matchMedia("(prefers-reduced-motion: reduce)");
+const SPLIT = 84, EDGE = 24, ROOF = 42, LEAST = 0.85, calm = matchMedia("(prefers-reduced-motion:reduce)");
 const T = (x, y, cls, s) => el("text", { x, y, class: cls }, s);
 const R = (x, y, width, height, cls, rx = 0, more) => el("rect", { x, y, width: max(0, width), height, class: cls, rx, ...more });
 
@@ -25,8 +25,8 @@ export function strip(f, x, y, c, w = 60, h = 24) {
       const a = cut(k, n, w), tall = many ? max(1, floor((h * many) / top)) : 0;
       if (tall) out.push(R(x + a, y + h - tall, max(1, cut(k + 1, n, w) - a - 1), tall, f.low + ((f.high - f.low) * (2 * k + 1)) / (2 * n) < 0 ? "f-mute" : "f-" + c));
     });
-    out.push(el("path", { d: `M${x} ${y + h}h${w}`, class: "rule" }));
-  } else out.push(T(x, y + 14, "t13 " + c, f.n ? `‖${short(f.norm, 6)}‖` : "empty"));
+    out.push(el("path.rule", { d: `M${x} ${y + h}h${w}` }));
+  } else out.push(T(x, y + 14, c, f.n ? `‖${short(f.norm, 6)}‖` : "empty"));
   out.push(R(x, y + h + 6, w, 5, "health", 2));
   let here = 0;
   for (const [many, cls] of [[f.broken, "bad"], [f.zero, ""], [f.negative, "mute"], [f.n - f.broken - f.zero - f.negative, c]]) {
@@ -36,47 +36,53 @@ export function strip(f, x, y, c, w = 60, h = 24) {
   }
   return out;
 }
-const number = (x, head, s, c) => T(x, head + (s.length <= 5 ? 37 : 36), `num ${c} ${s.length <= 5 ? "t21" : s.length === 6 ? "t17" : "t13"}`, s);
+const number = (x, head, s, c) => T(x, head + (s.length <= 5 ? 37 : 36), `num ${c} ${s.length <= 5 ? "t21" : s.length === 6 ? "t17" : ""}`, s);
 
 /** The inside of a node's card in a state. */
 function card(ix, st, n) {
-  const node = ix.t.nodes[n], known = st.known.has(n), tensor = node.shape.length > 0, head = tensor ? 44 : 42, h = tensor ? 108 : 92;
-  const value = known && node.value ? facts(node.value, node.shape) : null, first = known && ix.first.get(n), gx = SPLIT + 12;
+  const node = ix.t.nodes[n], known = st.known.has(n), tops = cellTops(node), ports = portsOf(node), tall = tops[0] === 44, h = cardHeight(node), first = known && ix.first.get(n);
   const out = [R(-5, -5, NODE_W + 10, h + 10, "ring", 18), R(0, 0, NODE_W, h, "card", 13)];
-  if (first) out.push(R(2, 2, NODE_W - 4, h - 4, "hatched", 11), R(10, -18, 9 * first.length + 16, 22, "tag-bad", 11), T(18, -3, "t13 num bad", first));
-  const cy = tensor ? 22 : 21, arms = ix.awaited[n], got = arms.filter((i) => st.arrived.has(i)).length, ratio = arms.length > 4 ? `${got}/${arms.length}` : "";
-  out.push(el("circle", { cx: 24, cy, r: 12, class: "badge" }));
-  if (node.op === "input") out.push(el("circle", { cx: 24, cy, r: 4, class: "glyph" }));
-  else if (node.op === "parameter") out.push(el("path", { d: `M24 ${cy - 6}l6 6l-6 6l-6 -6z`, class: "glyph" }));
+  if (first) out.push(R(2, 2, NODE_W - 4, h - 4, "hatched", 11), R(10, -18, 9 * first.length + 16, 22, "tag-bad", 11), T(18, -3, "num bad", first));
+  const cy = tall ? 22 : 21, arms = ix.awaited[n], got = arms.filter(st.came).length, ratio = arms.length > 4 ? `${got}/${arms.length}` : "";
+  out.push(el("circle.badge", { cx: 24, cy, r: 12 }));
+  if (node.op === "input") out.push(el("circle.glyph", { cx: 24, cy, r: 4 }));
+  else if (node.op === "parameter") out.push(el("path.glyph", { d: `M24 ${cy - 6}l6 6l-6 6l-6 -6z` }));
   else if (node.op === "constant") out.push(R(20, cy - 4, 8, 8, "glyph"));
   else out.push(T(24, cy + 5, "glyph mid t16", GLYPH[node.op] ?? "ƒ"));
-  if (ratio) out.push(T(154, 26, "t13 num g end", ratio));
+  if (ratio) out.push(T(154, 26, "num g end", ratio));
   else arms.forEach((_, k) => out.push(el("circle", { cx: 150 - (arms.length - 1 - k) * 14, cy: 21, r: 4.5, class: k < got ? "pip full" : "pip" })));
-  const room = NODE_W - 58 - (ratio ? ratio.length * 8 + 8 : arms.length * 14), name = ix.name[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, floor(room / em)), y = tensor ? 20 : 26;
+  const room = NODE_W - 58 - (ratio ? ratio.length * 8 + 8 : arms.length * 14), name = ix.name[n], em = columns(name) * 10 <= room ? 10 : 8, shown = fit(name, floor(room / em)), y = tall ? 20 : 26;
   const left = floor((room - columns(shown) * em - 7) / 8), what = isLeaf(node) ? node.op : "= " + formula(ix, n, (m) => ix.name[m]);
-  out.push(T(44, y, `name ${em === 10 ? "t16" : "t13"}`, shown));
-  if (columns(what) <= left || (!isLeaf(node) && left >= 5)) out.push(T(51 + columns(shown) * em, y, "t13 mute", fit(what, left)));
-  if (tensor) out.push(T(44, 37, "t13 mute", fit(typeOf(node), 14)));
-  out.push(el("path", { d: `M0 ${head}h${NODE_W}M${SPLIT} ${head}v${h - head}`, class: "rule" }), T(14, head + 15, "cap", "value"), T(gx, head + 15, "cap", "gradient"));
+  out.push(T(44, y, `name ${em === 10 ? "t16" : ""}`, shown));
+  if (columns(what) <= left || (!isLeaf(node) && left >= 5)) out.push(T(51 + columns(shown) * em, y, "mute", fit(what, left)));
+  if (tall) out.push(T(44, 37, "mute", fit(node.outputs ? `${ports.length} outputs` : typeOf(node), 14)));
+  out.push(el("path.rule", { d: tops.slice(0, -1).map((y) => `M0 ${y}h${NODE_W}`).join("") + `M${SPLIT} ${tops[0]}V${tops.at(-1)}` }), tops.slice(0, -1).map((y, k) => cells(ix, st, n, k, y, first)));
+  if (ports.length > 4) out.push(T(14, h - 6, "cap", `${ports.length - 4} more outputs`));
+  return out;
+}
+/** The value and the gradient of one output. */
+function cells(ix, st, n, k, head, first) {
+  const node = ix.t.nodes[n], port = portsOf(node)[k], tensor = port.shape.length > 0, known = st.known.has(n), value = known && port.value ? facts(port.value, port.shape) : null, gx = SPLIT + 12;
+  const out = [T(14, head + 15, "cap", "value" + (node.outputs ? " " + k : "")), T(gx, head + 15, "cap", "gradient")];
   if (!known) out.push(number(14, head, "·", "mute"));
-  else if (!value) out.push(T(14, head + 35, "t13 mute", ix.t.detail === "shape" ? fit(typeOf(node), 8) : "released"));
+  else if (!value) out.push(T(14, head + 35, "mute", ix.t.detail === "shape" ? fit(typeOf(port), 8) : "released"));
   else if (tensor) out.push(strip(value, 14, head + 21, "v"));
-  else out.push(value.broken && !first && R(2, head + 1, SPLIT - 3, 46, "hatched", 8), number(14, head, short(node.value.v, 8), value.broken ? "bad" : "v"));
-  const grad = gradAt(ix, st, n);
-  if (!grad) out.push((st.end && ix.t.detail !== "shape") || (st.seeded && !node.requires_grad && !node.grad) ? T(gx, head + 35, "t13 mute", "∅ none") : number(gx, head, "·", "mute"));
-  else if (!("v" in grad || "n" in grad)) out.push(T(gx, head + 35, "t13 g", "so far …"));
+  else out.push(value.broken && !first && R(2, head + 1, SPLIT - 3, 46, "hatched", 8), number(14, head, short(port.value.v, 8), value.broken ? "bad" : "v"));
+  const grad = gradAt(ix, st, n, k);
+  if (!grad) out.push((st.end && ix.t.detail !== "shape") || (st.seeded && !node.requires_grad && !port.grad) ? T(gx, head + 35, "mute", "∅ none") : number(gx, head, "·", "mute"));
+  else if (!("v" in grad || "n" in grad)) out.push(T(gx, head + 35, "g", "so far …"));
   else {
-    const f = facts(grad, node.shape), wrong = isWrong(node) && got === arms.length;
-    if (f.n && f.zero === f.n) out.push(R(SPLIT + 5, head + 5, 74, h - head - 10, "hollow", 8));
+    const f = facts(grad, port.shape), wrong = isWrong(node) && ix.awaited[n].every(st.came);
+    if (f.n && f.zero === f.n) out.push(R(SPLIT + 5, head + 5, 74, tensor ? 54 : 40, "hollow", 8));
     out.push(tensor ? strip(f, gx, head + 21, "g") : [f.broken && R(SPLIT + 1, head + 1, 81, 46, "hatched", 8), number(gx, head, short(grad.v, 8), (f.broken ? "bad" : "g") + (wrong ? " wrong" : ""))]);
   }
   return out;
 }
 /** What a card says to someone who cannot see it. */
 export function spoken(ix, st, n) {
-  const node = ix.t.nodes[n], arms = ix.awaited[n], got = arms.filter((i) => st.arrived.has(i)).length, g = gradAt(ix, st, n), scalar = (q) => (isScalar(q) ? text(q.v) : `of norm ${text(facts(q, node.shape).norm)}`);
-  return `${ix.label[n]}, ${node.op}${node.shape.length ? ", " + typeOf(node) : ""}, ` + (!st.known.has(n) ? "not computed yet" : node.value ? "value " + scalar(node.value) : "value not kept") +
-    (g ? ", gradient " + ("v" in g || "n" in g ? scalar(g) : "so far") : st.end ? ", no gradient" : ", no gradient yet") + (arms.length ? `, ${got} of ${arms.length} contributions arrived` : "") + (ix.first.has(n) ? ", " + ix.first.get(n) : "");
+  const node = ix.t.nodes[n], arms = ix.awaited[n], got = arms.filter(st.came).length, known = st.known.has(n), scalar = (q, { shape }) => (isScalar(q) ? text(q.v) : `of norm ${text(facts(q, shape).norm)}`);
+  const told = (p, k) => { const g = gradAt(ix, st, n, k); return (node.outputs ? `, output ${k}` : "") + (!known ? "" : p.value ? ", value " + scalar(p.value, p) : ", value not kept") + ", " + (g ? "gradient " + ("v" in g || "n" in g ? scalar(g, p) : "so far") : "no gradient" + (st.end ? "" : " yet")); };
+  return [ix.label[n], node.op + (!node.outputs && node.shape.length ? ", " + typeOf(node) : "") + (known ? "" : ", not computed yet") + portsOf(node).map(told).join(""), arms.length && `${got} of ${arms.length} contributions arrived`, ix.first.get(n)].filter(Boolean).join(", ");
 }
 
 /** A number on an edge: 3, then 16 × 3 = 48 in its frame, then 3 | 48. */
@@ -87,12 +93,12 @@ function chip(ix, st, line) {
   let a = rule(e, done ? 9 : 14), b = done ? sent(e) : "", parts;
   if (now) {
     const up = gradAt(ix, st, e.to);
-    if (isScalar(up) && "v" in e.local) {
+    if (isScalar(up) && "v" in e.local && !ix.t.nodes[e.to].outputs) {
       a = `${text(up.v)} × ${text(e.local.v)} = `;
       if ((a + b).length > 15) { a = `${text(up.v, 3)} × ${text(e.local.v, 3)}`; b = `= ${sent(e, 3)}`; }
     } else { a = rule(e, 12); a = a === "∂" ? "" : a + " "; b = "→ " + b; }
     const long = (a + b).length > 15, w = (long ? max(a.length, b.length) : (a + b).length) * CH + 22, h = long ? 42 : 26;
-    parts = [R(-w / 2, -h / 2, w, h, "chip-box", 13), long ? [T(0, -4, "chip mid", a.trim()), T(0, 14, "chip mid g", b)] : el("text", { y: 5, class: "chip mid" }, a, el("tspan.g", b))];
+    parts = [R(-w / 2, -h / 2, w, h, "chip-box", 13), long ? [T(0, -4, "chip mid", a.trim()), T(0, 14, "chip mid g", b)] : el("text.chip.mid", { y: 5 }, a, el("tspan.g", b))];
   } else if (done) {
     if (!("v" in e.local)) a = rule(e, 11 - b.length);
     else for (const digits of [3, 2]) if ((a + b).length > 11) { a = rule(e, 9, digits); b = sent(e, digits); }
@@ -105,17 +111,20 @@ function chip(ix, st, line) {
   return el(now ? "g.chips.now.back" : lead ? "g.chips.now" : "g.chips", { transform: `translate(${line.chip})` }, parts, e.local.text && el("title", clean(e.local.text)));
 }
 
+/** Whether a line ends at an item: at a node or a closed group. */
+const ends = (it, open) => isNode(it) || (isBox(it) && !open.has(+it.slice(1)));
+
 /** Draws the graph into host, only what is in sight, and returns what the page needs of it. */
 export function scene(host, layout, { pick, toggle }) {
   let ix, st, picked, pos, down, opened, fitted, scale, free = 1, stamp = 0, all, live = new Map();
   const [back, rooms, lines, cards, chips, top] = [..."123456"].map(() => el("g")), wind = el("path"), windText = el("text");
-  const isEnd = (it) => isNode(it) || (isBox(it) && !opened.has(+it.slice(1))), tip = (id) => el("marker", { id, viewBox: "0 0 10 10", refX: id === "tip-g" ? 1 : 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, el("path." + id, { d: id === "tip-g" ? "M10 0L0 5L10 10z" : "M0 0L10 5L0 10z" }));
+  const isEnd = (it) => ends(it, opened), tip = (id) => el("marker", { id, viewBox: "0 0 10 10", refX: id === "tip-g" ? 1 : 9, refY: 5, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, el("path." + id, { d: id === "tip-g" ? "M10 0L0 5L10 10z" : "M0 0L10 5L0 10z" }));
   const svg = el("svg", { role: "group" }, el("defs", ["tip", "tip-off", "tip-v", "tip-g"].map(tip)), wind, windText, back, rooms, lines, cards, chips, top), box = el("div.view", svg);
   fill(host, box);
   box.addEventListener("scroll", () => st && see(), { passive: true });
 
   function lineParts(line) {
-    const { edges } = ix.t, here = line.edges.some((i) => st.known.has(edges[i].to)), done = line.edges.filter((i) => st.arrived.has(i)), lead = st.ahead && line.edges.some((i) => st.frame.nodes.includes(edges[i].to));
+    const { edges } = ix.t, here = line.edges.some((i) => st.known.has(edges[i].to)), done = line.edges.filter(st.came), lead = st.ahead && line.edges.some((i) => st.frame.nodes.includes(edges[i].to));
     const total = done.reduce((s, i) => s + size(edges[i].contribution), 0), bad = !finite(total), now = st.back && done.some((i) => st.arrived.get(i) === st.at), width = (2.5 + 9.5 * sqrt(bad ? 1 : min(1, ix.top && total / ix.top))).toFixed(1);
     return [done.length > 0 && total !== 0 && el("path", { d: line.d, class: `flow${now ? " now" : ""}${bad ? " broken" : ""}`, "stroke-width": width }), el("path", { d: line.d, class: `edge ${done.length ? (total ? "back" : "back nil") : lead ? "lead" : here ? "on" : ""}`, [done.length ? "marker-start" : "marker-end"]: isEnd(done.length ? line.a : line.b) && `url(#tip${done.length ? "-g" : lead ? "-v" : here ? "" : "-off"})` }),
       line.edges.length > 1 && el("title", `${line.edges.length} edges`)];
@@ -129,7 +138,7 @@ export function scene(host, layout, { pick, toggle }) {
     let at = x + 10;
     nodes.some((n, k) => {
       const name = fit(ix.name[n], 8), wide = columns(name) * 8 + 16, more = k > 0 && at + wide > x + w;
-      out.push(more ? T(at, y - 14, "t13 mute", "+" + (nodes.length - k)) : [el("path.edge.on", { d: `M${at + 12} ${y - 8}V${y}` }), R(at, y - 28, wide, 20, "tag", 10), T(at + wide / 2, y - 14, "t13 mute mid", name)]);
+      out.push(more ? T(at, y - 14, "mute", "+" + (nodes.length - k)) : [el("path.edge.on", { d: `M${at + 12} ${y - 8}V${y}` }), R(at, y - 28, wide, 20, "tag", 10), T(at + wide / 2, y - 14, "mute mid", name)]);
       at += wide + 6;
       return more;
     });
@@ -157,13 +166,13 @@ export function scene(host, layout, { pick, toggle }) {
   }
   /** Draws what is in sight and not yet drawn for this frame. */
   function see() {
-    const few = all.size <= CROWD, left = box.scrollLeft / scale - EDGE, up = box.scrollTop / scale - EDGE - ROOF, right = left + box.clientWidth / scale, low = up + box.clientHeight / scale;
+    const few = all.size <= 300, left = box.scrollLeft / scale - EDGE, up = box.scrollTop / scale - EDGE - ROOF, right = left + box.clientWidth / scale, low = up + box.clientHeight / scale;
     for (const [key, th] of all) {
       const [x0, y0, x1, y1] = th.at, near = few || (x1 > left - 200 && x0 < right + 200 && y1 > up - 200 && y0 < low + 200);
       let g = live.get(key);
       if (!near) { if (g && !g.contains(document.activeElement)) { g.remove(); live.delete(key); } continue; }
       if (!g) {
-        live.set(key, (g = el("g", th.wrap ?? {})));
+        live.set(key, (g = el("g", th.wrap)));
         th.layer.append(g);
         if (th.act) set(g, { onclick: th.act, onkeydown: (e) => { if (e.key === "Enter" || e.key === " ") { e.preventDefault(); e.stopPropagation(); th.act(); } } });
       }
@@ -187,7 +196,8 @@ export function scene(host, layout, { pick, toggle }) {
       const other = place(ix.t, layout, open, true);
       if (other.w < pos.w) { pos = other; down = true; }
     }
-    fitted = max(LEAST, min(MOST, room(pos), (host.clientHeight - 2) / (pos.h + 2 * EDGE + ROOF)));
+    for (const { chip } of pos.lines) if (chip) pos.w = max(pos.w, chip[0] + 45);
+    fitted = max(LEAST, min(1.5, room(pos), (host.clientHeight - 2) / (pos.h + 2 * EDGE + ROOF)));
     live.forEach((g) => g.remove());
     live = new Map();
     things();
@@ -239,18 +249,18 @@ export function scene(host, layout, { pick, toggle }) {
 
 /** The film's small pictures, from the same geometry; in a crowd, one mark for all that share a spot. */
 export function thumbs(ix, layout, open) {
-  const pos = place(ix.t, layout, open), members = new Map(), boxes = [...pos.boxes].filter(([it]) => isNode(it) || (isBox(it) && !open.has(+it.slice(1)))), crowd = boxes.length > 120;
+  const pos = place(ix.t, layout, open), members = new Map(), boxes = [...pos.boxes].filter(([it]) => ends(it, open)), crowd = boxes.length > 120;
   for (const n of ix.t.order.forward) put(members, itemOf(ix, n, open), n);
   const W = pos.w + 140, H = max(pos.h, pos.w / 5) + 140, q = W / 90;
   return (st) => {
     const by = { off: "", v: "", g: "", now: "" }, seen = new Set();
     for (const [it, [x, y, w, h]] of boxes) {
-      const ns = members.get(it) ?? [], has = ns.some((n) => st.sent.has(n) || (st.seeded && n === ix.t.root) || ix.outs[n].some((i) => st.arrived.has(i)));
+      const ns = members.get(it) ?? [], has = ns.some((n) => st.sent.has(n) || (st.seeded && n === ix.t.root) || ix.outs[n].some(st.came));
       const cls = st.frame.item === it && !st.end ? "now" : has ? "g" : ns.length && st.known.has(ns.at(-1)) ? "v" : "off", cx = floor(x / q), cy = floor(y / q);
       if (crowd && (cls === "now" || !seen.has(`${cx} ${cy}`))) { seen.add(`${cx} ${cy}`); by[cls] += `M${cx * q} ${cy * q}h${q}v${q}h${-q}z`; }
       if (!crowd) by[cls] += `M${x} ${y}h${w}v${h}h${-w}z`;
     }
-    return el("svg", { viewBox: `-70 ${(pos.h - H) / 2} ${W} ${H}`, "aria-hidden": "true" }, !crowd && pos.lines.map((l) => el("path", { d: l.d, class: `t-edge ${l.edges.some((i) => st.arrived.has(i)) ? "g" : l.edges.some((i) => st.known.has(ix.t.edges[i].to)) ? "v" : ""}` })),
+    return el("svg", { viewBox: `-70 ${(pos.h - H) / 2} ${W} ${H}`, "aria-hidden": "true" }, !crowd && pos.lines.map((l) => el("path", { d: l.d, class: `t-edge ${l.edges.some(st.came) ? "g" : l.edges.some((i) => st.known.has(ix.t.edges[i].to)) ? "v" : ""}` })),
       Object.entries(by).map(([c, d]) => d && el("path", { d, class: `t-node ${c} ${st.ahead ? "fw" : "bw"}` })));
   };
 }

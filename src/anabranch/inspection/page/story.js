@@ -1,13 +1,13 @@
 // What is known at each frame, and how numbers and names are written. Pure functions of the trace: no DOM here.
 import { abs, ceil, finite, max, sqrt, put, tally } from "./math.js";
 
-export const num = (v) => (typeof v === "string" ? { nan: NaN, inf: Infinity, "-inf": -Infinity }[v] ?? Number(v) : Number(v));
+export const num = (v) => (typeof v === "string" ? { nan: NaN, inf: Infinity, "-inf": -Infinity }[v] ?? +v : +v);
 
 /** Four significant digits and no fewer than a whole number has; a true minus sign. */
 export function text(value, digits = 4) {
   if (typeof value === "boolean") return String(value);
   const v = num(value);
-  if (Number.isNaN(v)) return "NaN";
+  if (v !== v) return "NaN";
   if (!finite(v)) return v > 0 ? "∞" : "−∞";
   if (Number.isInteger(v) && abs(v) < 1e6) return String(v || 0).replace("-", "−");
   let said = power(v, digits), e = said.split("e")[1];
@@ -52,7 +52,7 @@ export function facts(q, shape) {
     }
   } else {
     const all = flat(q.v), top = all.reduce((m, v) => (finite(v) ? max(m, abs(v)) : m), 0);
-    for (const v of all) { f.n++; f.nan += Number.isNaN(v); f.inf += abs(v) === Infinity; f.zero += v === 0; f.negative += v < 0 && v > -Infinity; }
+    for (const v of all) { f.n++; f.nan += v !== v; f.inf += abs(v) === Infinity; f.zero += v === 0; f.negative += v < 0 && v > -Infinity; }
     if (top) f.norm = top * sqrt(all.reduce((s, v) => (finite(v) ? s + (v / top) * (v / top) : s), 0));
     f.cols = shape.length ? shape.at(-1) : 1;
     if (f.cols <= 48 && all.length <= 576) f.grid = all;
@@ -81,6 +81,7 @@ export function indexOf(t) {
   ix.name = t.nodes.map((n) => (n.name ? clean(n.name) : "#" + n.id));
   ix.label = t.nodes.map((n) => ix.name[n.id] + (n.name && named.get(n.name) > 1 ? " #" + n.id : ""));
   ix.backward = t.order.backward.length > 0 || "seed" in t;
+  ix.seed = t.seed ?? { v: 1 };
   ix.top = t.edges.reduce((m, e) => { const s = e.contribution ? size(e.contribution) : 0; return finite(s) ? max(m, s) : m; }, 0);
   ix.first = new Map((t.findings ?? []).filter((f) => f.kind.startsWith("first-")).map((f) => [f.node, f.kind === "first-nan" ? "first NaN" : "first ∞"]));
   return ix;
@@ -114,9 +115,15 @@ export function framesOf(ix, open, each) {
   return [...out, ...back, { kind: "end", item: t.root, nodes: [], part: 1, of: 1 }];
 }
 
+/** The outputs of a node. */
+export const portsOf = (node) => node.outputs ?? [node];
+/** The edges that bring a contribution to an output of a node. */
+export const armsOf = (ix, n, out) => ix.awaited[n].filter((i) => (ix.t.edges[i].out ?? 0) === out);
+
 /** What is there after frame k: known nodes, arrived edges (with the frame in which they came), whose rule ran; which way the frame goes. */
 export function stateAt(ix, frames, k) {
   const { kind } = frames[k], st = { frame: frames[k], at: k, ahead: kind === "forward", back: kind === "backward", end: kind === "end", known: new Set(), arrived: new Map(), sent: new Set(), seeded: false };
+  st.came = (i) => st.arrived.has(i);
   frames.slice(0, k + 1).forEach((f, i) => {
     if (f.kind === "forward") f.nodes.forEach((n) => st.known.add(n));
     if (f.kind === "seed") st.seeded = true;
@@ -127,18 +134,18 @@ export function stateAt(ix, frames, k) {
   });
   return st;
 }
-/** The gradient of a node in a state: undefined if nothing arrived, {} if a sum in between was not kept. */
-export function gradAt(ix, st, n) {
-  const here = ix.awaited[n].filter((i) => st.arrived.has(i)), seed = st.seeded && n === ix.t.root;
+/** The gradient of an output in a state: undefined if nothing arrived, {} if a sum in between was not kept. */
+export function gradAt(ix, st, n, out = 0) {
+  const arms = armsOf(ix, n, out), here = arms.filter(st.came), seed = st.seeded && n === ix.t.root && !out, { grad } = portsOf(ix.t.nodes[n])[out];
   if (!here.length && !seed) return undefined;
-  if (here.length === ix.awaited[n].length && ix.t.nodes[n].grad) return ix.t.nodes[n].grad;
-  return joined(ix, [...(seed ? [ix.t.seed ?? { v: 1 }] : []), ...here.map((i) => gave(ix, i))]);
+  if (here.length === arms.length && grad) return grad;
+  return joined(ix, [...(seed ? [ix.seed] : []), ...here.map((i) => gave(ix, i))]);
 }
 /** What a node held before the contribution of an edge came (undefined: nothing), and what it holds then. */
 export function around(ix, e) {
-  const arms = ix.awaited[ix.t.edges[e].from], k = arms.indexOf(e), sent = (i) => gave(ix, i);
+  const { from, out = 0 } = ix.t.edges[e], arms = armsOf(ix, from, out), k = arms.indexOf(e), sent = (i) => gave(ix, i);
   const before = k ? joined(ix, arms.slice(0, k).map(sent)) : undefined;
-  return [before, k === arms.length - 1 ? ix.t.nodes[ix.t.edges[e].from].grad ?? sent(e) : joined(ix, arms.slice(0, k + 1).map(sent))];
+  return [before, k === arms.length - 1 ? portsOf(ix.t.nodes[from])[out].grad ?? sent(e) : joined(ix, arms.slice(0, k + 1).map(sent))];
 }
 const joined = (ix, parts) => (ix.assign ? parts.at(-1) : sum(parts));
 /** The classic mistake, replayed: each contribution overwrites the one before. Only where all is scalar. */
@@ -161,7 +168,7 @@ function sum(parts) {
 /** `f64[2,3]` */
 export function typeOf(n) {
   const p = /^(bfloat|float|uint|int|complex)(\d+)$/.exec(n.dtype);
-  return (p ? { bfloat: "bf", float: "f", uint: "u", int: "i", complex: "c" }[p[1]] + p[2] : clean(n.dtype)) + (n.shape.length ? `[${n.shape.join(",")}]` : "");
+  return (p ? p[1].match(/bf|./)[0] + p[2] : clean(n.dtype)) + (n.shape.length ? `[${n.shape.join(",")}]` : "");
 }
 /** The formula of an op with something shown for each input. */
 export function formula(ix, n, show = (m) => ix.label[m]) {

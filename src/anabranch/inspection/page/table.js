@@ -1,6 +1,6 @@
 import { el, fill, kept } from "./dom.js";
 import { floor, max, min } from "./math.js";
-import { num, text, clean, size, isScalar, isLeaf, typeOf, formula, said, sent, pathOf, lineOf } from "./story.js";
+import { num, text, clean, size, isScalar, isLeaf, portsOf, typeOf, formula, said, sent, pathOf, lineOf } from "./story.js";
 
 const VIRTUAL = 500, ROW = 36;
 export const scopeOf = (ix, n) => pathOf(ix, n).slice(1).map((s) => clean(ix.t.scopes[s].name)).join("/");
@@ -12,8 +12,8 @@ const COLUMNS = Object.entries({
   name: [(ix, n) => ix.label[n], "mono"],
   op: [(ix, n) => (isLeaf(ix.t.nodes[n]) ? ix.t.nodes[n].op : formula(ix, n)), "mono"],
   type: [(ix, n) => typeOf(ix.t.nodes[n]), "mono mute"],
-  value: [(ix, n) => said(ix.t.nodes[n].value), "v r", (ix, n) => rank(ix.t.nodes[n].value)],
-  gradient: [(ix, n) => (ix.t.nodes[n].grad ? said(ix.t.nodes[n].grad) : ix.backward ? "∅" : "·"), "g r", (ix, n) => rank(ix.t.nodes[n].grad)],
+  value: [(ix, n) => portsOf(ix.t.nodes[n]).map((p) => said(p.value)).join(" ; "), "v r", (ix, n) => rank(ix.t.nodes[n].value)],
+  gradient: [(ix, n) => portsOf(ix.t.nodes[n]).map(({ grad }) => (grad ? said(grad) : ix.backward ? "∅" : "·")).join(" ; "), "g r", (ix, n) => rank(ix.t.nodes[n].grad)],
   contributions: [arms, "mono", (ix, n) => ix.awaited[n].length],
   gain: [(ix, n) => (gain(ix, n) < 0 ? "" : "×" + text(gain(ix, n), 3)), "mono r", gain],
   scope: [scopeOf, "mute"],

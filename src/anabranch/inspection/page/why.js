@@ -1,17 +1,17 @@
 import { el, fill } from "./dom.js";
 import { abs } from "./math.js";
-import { num, text, clean, facts, isScalar, isLeaf, said, rule, formula, typeOf, waysFrom, lineOf } from "./story.js";
+import { num, text, clean, facts, isScalar, isLeaf, portsOf, said, rule, formula, typeOf, waysFrom, lineOf } from "./story.js";
 import { p, b, confluence, source, pathTable } from "./panel.js";
 
 const HEAD = { "first-nan": "First value that is not a number", "first-inf": "First value that is infinite", nan: "NaN that does not reach the result", inf: "Infinity that does not reach the result", "zero-gradient": "The gradient is exactly 0", "no-gradient": "There is no gradient", "bad-gradient": "The gradient is not finite",
-  gradient: "How the gradient came about", vanishing: "The gradient vanishes", exploding: "The gradient explodes", "unused-parameter": "Not used", absorbed: "0 met an infinite derivative" };
+  gradient: "How the gradient came about", value: "How the value was computed", vanishing: "The gradient vanishes", exploding: "The gradient explodes", "unused-parameter": "Not used", absorbed: "0 met an infinite derivative" };
 
 /** The finding that speaks of a node, or what the trace says by itself. */
 function findingFor(ix, n) {
   const { t } = ix, node = t.nodes[n], all = t.findings ?? [], own = all.find((f) => f.about === n) ?? all.find((f) => f.node === n);
   if (own) return own;
-  const g = node.grad && facts(node.grad, node.shape), many = ix.awaited[n].length, kind = !g ? "no-gradient" : g.broken ? "bad-gradient" : g.n && g.zero === g.n ? "zero-gradient" : "gradient";
-  const reason = !ix.backward ? "Backward has not run." : n === t.root ? `Backward starts here: the gradient is the seed, ${said(t.seed ?? { v: 1 })}.` : kind === "bad-gradient" ? "A value that is not finite has reached it." : kind === "zero-gradient" ? `Every contribution to ${ix.label[n]} is 0, or they cancel.` : g ? `The gradient is the sum of ${many === 1 ? "one contribution" : many + " contributions"}.`
+  const gs = portsOf(node).flatMap((p) => (p.grad ? [facts(p.grad, p.shape)] : [])), g = gs.length > 0, many = ix.awaited[n].length, kind = !g ? "no-gradient" : gs.some((f) => f.broken) ? "bad-gradient" : gs.every((f) => f.n && f.zero === f.n) ? "zero-gradient" : "gradient";
+  const reason = !ix.backward ? "Backward has not run." : n === t.root ? `Backward starts here: the gradient is the seed, ${said(ix.seed)}.` : kind === "bad-gradient" ? "A value that is not finite has reached it." : kind === "zero-gradient" ? `Every contribution to ${ix.label[n]} is 0, or they cancel.` : g ? `The gradient is the sum of ${many === 1 ? "one contribution" : many + " contributions"}.`
     : waysFrom(ix, n)?.length === 0 ? `No path leads from ${ix.label[n]} to ${ix.label[t.root]}.` : node.requires_grad ? "No contribution was sent to it." : "No gradient was asked for here.";
   return { kind, about: n, text: reason };
 }
@@ -31,7 +31,7 @@ export function why(host, { ix, follow, panel, ask }) {
       if (!s) return el("li.mute", `⋯ ${steps.length - 59} steps`);
       const n = t.nodes[s.node], fault = s.at_fault || (f.node === s.node && f.kind !== "gradient"), next = shown[k + 1], e = next && ix.ins[s.node].map((i) => t.edges[i]).find((e) => e.from === next.node);
       return el("li", el(fault ? "button.stepcard.fault" : "button.stepcard", { onclick: () => follow(s.node) }, el("span.mono", name(s.node), isLeaf(n) ? ` ${n.op}` : ` = ${formula(ix, s.node)}`), el("small.mute", lineOf(ix, s.node)),
-        el("span", "value ", el("b.mono.v", n.value ? said(n.value) : typeOf(n))), el("span", "gradient ", el("b.mono.g", n.grad ? said(n.grad) : s.grad !== undefined ? text(s.grad) : ix.backward ? "∅ none" : "·")), fault && el("em.bad", "▲ here")),
+        el("span", "value ", el("b.mono.v", n.value ? said(n.value) : typeOf(n))), el("span", "gradient ", el("b.mono.g", n.grad && !n.outputs ? said(n.grad) : s.grad !== undefined ? text(s.grad) : ix.backward ? "∅ none" : "·")), fault && el("em.bad", "▲ here")),
       e && el("div.hop.mono", "× ", e.local ? rule(e, 30) : "no derivative", e.contribution ? ["  =  ", el("span.g", said(e.contribution))] : "  ∅", e.absorbed && ` (0 × ∞ taken as 0 in ${e.absorbed})`));
     })));
   }

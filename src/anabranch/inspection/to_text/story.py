@@ -78,14 +78,16 @@ def _sentences(report: Story, block: Block, page: Page) -> list[Line]:
 
 
 def _forward(report: Story, block: Block, page: Page) -> str:
-    rows = {row.id: row for row in block.rows}
-    row = rows.get(block.nodes[0]) if len(block.nodes) == 1 else None
+    rows = {(row.id, row.out or 0): row for row in block.rows}
+    row = rows.get((block.nodes[0], 0)) if len(block.nodes) == 1 else None
     if row is None or row.value is None:
         return ""
     result = brief(page, row.value)[0]
     if not block.formula:
         return f"Its value is {result}. Nothing has to be computed before it."
-    values = [rows[i].value if i in rows else None for i in block.inputs.values()]
+    ports = block.ports or {}
+    ends = [(node, ports.get(slot, 0)) for slot, node in block.inputs.items()]
+    values = [rows[end].value if end in rows else None for end in ends]
     texts = [brief(page, one)[0] for one in values if one is not None]
     # Norms in the places of arrays would be a sum that nobody can follow.
     is_plain = len(texts) == len(values) and not any(text.startswith("‖") for text in texts)
@@ -134,13 +136,13 @@ _SAYERS: dict[str, Callable[[Story, Block, Page], str]] = {
 
 def _rows(report: Story, block: Block, page: Page) -> list[Line]:
     """What is known of each node, and beside it what this frame brings it."""
-    beside: dict[int, list[tuple[Line, Line]]] = {}
+    beside: dict[tuple[int, int], list[tuple[Line, Line]]] = {}
     for partial in block.partials:
         one = page.line(*_partial(report, block, partial, page))
-        beside.setdefault(partial.by, []).append((one, []))
+        beside.setdefault((partial.by, partial.out or 0), []).append((one, []))
     for delivery in block.deliveries:
         pair = page.line(*_product(delivery, page)), page.line(*_sum(delivery, page))
-        beside.setdefault(delivery.to, []).append(pair)
+        beside.setdefault((delivery.to, delivery.out or 0), []).append(pair)
     cells = [_cells(row, block, page) for row in block.rows]
     widths = [max(measure(row[i]) for row in cells) for i in range(5)] if cells else []
     room = max((measure(first) for pairs in beside.values() for first, _ in pairs), default=0)
@@ -151,7 +153,7 @@ def _rows(report: Story, block: Block, page: Page) -> list[Line]:
         for i, part in enumerate(parts):
             line += [(_GAPS[i], ""), *padded(part, widths[i], right=i in (1, 3))]
         start = measure(line)
-        for at, (first, second) in enumerate(beside.get(row.id) or [([], [])]):
+        for at, (first, second) in enumerate(beside.get((row.id, row.out or 0)) or [([], [])]):
             begin = line if at == 0 else [(" " * start, "")]
             rest = [("   ", ""), *padded(first, room), ("   ", ""), *second]
             found.append(page.fit([*begin, *rest], page.width))

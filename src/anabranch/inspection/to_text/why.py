@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from anabranch.core.told import index_text
 from anabranch.inspection.to_text.cells import bad_text, brief, ends
 from anabranch.inspection.to_text.columns import Cell, Column, columns
 from anabranch.inspection.to_text.letters import width
@@ -14,18 +15,21 @@ from anabranch.inspection.to_text.story import path_product
 
 if TYPE_CHECKING:
     from anabranch.inspection.explanation import Explanation
-    from anabranch.inspection.parts import Evidence, Finding, Path, Share, Step
+    from anabranch.inspection.parts import Evidence, Finding, Node, Path, Share, Step
     from anabranch.inspection.trace import Trace
 
 _STEPS = 14  # stations of a way that are all shown; of more, those at its ends and at the fault
 _NAMES = 9  # nodes of a path that are all shown
+_WORDS = ("the", "no", "nothing", "backward", "every", "what")
 _BAD = ("first-nan", "first-inf", "nan", "inf", "bad-gradient")
 
 
 def lines(report: Explanation, page: Page) -> list[Line]:
     """The answer; where nothing in particular was asked, also what else was found."""
     found, trace = report.finding, report.trace
-    if found.kind == "gradient":
+    if found.kind == "value":
+        said = value(trace, found, page)
+    elif found.kind == "gradient" or (found.element is not None and found.shares is not None):
         said = _arrived(trace, found, page)
     elif found.kind in _BAD:
         said = _bad(trace, found, page)
@@ -56,28 +60,77 @@ def _at(trace: Trace, number: int, text: str) -> str:
 
 
 def _arrived(trace: Trace, found: Finding, page: Page) -> list[Line]:
-    if found.about is None or not found.shares:
+    if found.about is None or not (found.shares or found.element is not None):
         return page.prose(f"{(found.text or '').capitalize()}.")
     node = trace.nodes[found.about]
-    head: list[Part] = [(trace.label(node.id), "strong"), "   gradient ", _amount(page, node.grad)]
-    amounts = [share.amount for share in found.shares]
-    if len(amounts) > 1 and not node.shape and len(amounts) <= 6:
+    name, single = trace.label(node.id), not node.shape
+    head: list[Part] = [(name, "strong"), "   gradient ", *_gradients(page, node)]
+    if found.element is not None:
+        head, single = element_head(name, found, page), True
+    amounts = [share.amount for share in found.shares or ()]
+    single = single and not node.outputs
+    if len(amounts) > 1 and single and len(amounts) <= 6:
         head.append(" = ")
         for i, amount in enumerate(amounts):
             head += [" + " if i else "", _amount(page, amount)]
     said = [page.line(*head), []]
-    rows = [_share(trace, share, page) for share in found.shares]
-    said += _aligned(page, rows)
+    rows = [_share(trace, found, share, page) for share in found.shares or ()]
+    said += aligned(page, rows)
+    if found.kind != "gradient":
+        said += [[], *page.prose(f"{_capital(found.text or '')}.")]
     if found.paths:
         said += [[], *_paths(trace, found, page)]
     return said
+
+
+def element_head(name: str, found: Finding, page: Page) -> list[Part]:
+    """`w[2, 0]   value 0.5   gradient 64`."""
+    head: list[Part] = [(name + index_text(found.element or ()), "strong")]
+    for one in found.proof or ():
+        style = "grad" if one.label == "gradient" else "value"
+        head += [f"   {one.label} ", (page.number(one.v), style)]
+    return head
+
+
+def value(trace: Trace, found: Finding, page: Page) -> list[Line]:
+    """How a value was computed, and what went in."""
+    if found.node is None:
+        return page.prose(f"{_capital(found.text or '')}.")
+    operands, own = (found.proof or [])[:-1], (found.proof or [])[-1]
+    head: list[Part] = [(own.label, "strong"), "   value ", _known(own, page)]
+    line = trace.line(trace.nodes[found.node])
+    place = page.line((f"{line[0]}:{line[1]}   {line[2]}", "mute")) if line else []
+    said = [*spread(page, page.line(*head), place, gap=3), []]
+    rows: list[list[list[Part]]] = []
+    for one in operands:
+        kind = trace.nodes[one.node].type if one.node is not None else ""
+        rows.append([[one.label], [_known(one, page)], [(kind, "mute")]])
+    said += aligned(page, rows)
+    return [*said, *([[]] if rows else []), *page.prose(found.text or "")]
+
+
+def _known(one: Evidence, page: Page) -> Part:
+    """The number of a fact, or its summary; a dot where neither was kept."""
+    if one.v is not None:
+        return page.number(one.v), "value"
+    return ("·", "mute") if one.summary is None else brief(page, one.summary, "value")
+
+
+def _gradients(page: Page, node: Node) -> list[Part]:
+    """The gradient; of several outputs each one's."""
+    if not node.outputs:
+        return [_amount(page, node.grad)]
+    said: list[Part] = []
+    for out, port in enumerate(node.outputs[:4]):
+        said += [", " if out else "", _amount(page, port.grad), (f" (output {out})", "mute")]
+    return [*said, *([f", {len(node.outputs) - 4} more"] if len(node.outputs) > 4 else [])]
 
 
 def _amount(page: Page, summary: object) -> Part:
     return ("none", "mute") if summary is None else brief(page, summary, "grad")
 
 
-def _share(trace: Trace, share: Share, page: Page) -> list[list[Part]]:
+def _share(trace: Trace, found: Finding, share: Share, page: Page) -> list[list[Part]]:
     """`through s | 16 × 1 = 16 | story.py:4 | s = p + x`."""
     upstream, amount, local = (
         _amount(page, share.upstream),
@@ -89,16 +142,20 @@ def _share(trace: Trace, share: Share, page: Page) -> list[list[Part]]:
     elif local is not None and local.value is not None:
         product = [upstream, " × ", brief(page, local.value, "value"), " = ", amount]
     else:
-        rule = "" if local is None or not local.text else f" by {local.text}"
-        product = [upstream, rule, " = ", amount]
+        rule = "" if local is None or not local.text else f"by {local.text}"
+        product = [upstream, " ", rule, " = ", amount] if share.upstream else [rule, " = ", amount]
+        product = [part for part in product if part]
     line = trace.line(trace.nodes[share.through])
     place: list[list[Part]] = [[], []] if line is None else [
         [(f"{line[0]}:{line[1]}", "mute")], [(line[2], "mute")]
     ]  # fmt: skip
-    return [[f"through {trace.label(share.through)}"], product, *place]
+    through: list[Part] = [f"through {trace.label(share.through)}"]
+    if found.about is not None and trace.nodes[found.about].outputs:
+        through.append((f" to output {share.out or 0}", "mute"))
+    return [through, product, *place]
 
 
-def _aligned(page: Page, rows: Sequence[Sequence[Sequence[Part]]]) -> list[Line]:
+def aligned(page: Page, rows: Sequence[Sequence[Sequence[Part]]]) -> list[Line]:
     """Parts under one another, without headings."""
     cells = [[page.line(*part) for part in row] for row in rows]
     widths = [max(measure(row[i]) for row in cells) for i in range(len(cells[0]))] if cells else []
@@ -117,7 +174,7 @@ def _paths(trace: Trace, found: Finding, page: Page) -> list[Line]:
     rows: list[list[list[Part]]] = []
     for i, path in enumerate(paths):
         rows.append([["paths" if i == 0 else ""], [names[i]], path_product(page, path)])
-    said = _aligned(page, rows)
+    said = aligned(page, rows)
     if found.more_paths:
         said.append(page.line(f"          and {page.number(found.more_paths)} more paths"))
     return said
@@ -141,14 +198,16 @@ def _bad(trace: Trace, found: Finding, page: Page) -> list[Line]:
     later = [one for one in proof if found.becomes is not None and one.node == found.becomes]
     first = [one for one in proof if one not in later]
     said += [[], *_place(trace, found.node, page), *_counts(trace, found, page)]
-    reason = (found.text or "").split(": ", 1)[-1 if found.kind == "bad-gradient" else 0]
+    reason = found.text or ""
+    if found.kind == "bad-gradient":  # the sentence says first whose gradient it is
+        reason = reason.split(": ", 1)[-1]
     said += _evidence(first, page, note=reason)
     if found.becomes is not None:
         said += [[], page.line("It becomes NaN further on:"), []]
         said += [*_place(trace, found.becomes, page), *_evidence(later, page)]
     if found.reaches or found.reaches_root is not None:
         said += [[], *page.prose(_reach(trace, found))]
-    marks = {found.node: "first bad value"}
+    marks = {found.node: "here" if found.element else "first bad value"}
     if found.becomes is not None:
         marks[found.becomes] = "first NaN"
     return [*said, [], *excerpt(trace, marks, page)]
@@ -188,7 +247,7 @@ def _counts(trace: Trace, found: Finding, page: Page) -> list[Line]:
         many = f"{found.bad:,} of {found.of:,} elements {verb} {' or '.join(kinds) or 'not finite'}"
         parts += [", ", (many if node.shape else f"it is {told or 'not finite'}", "bad")]
     if found.index:
-        parts.append(f", first at {found.index}")
+        parts.append(f", {'at' if found.element else 'first at'} {found.index}")
     return [page.line(*parts)]
 
 
@@ -206,7 +265,7 @@ def _evidence(proof: Sequence[Evidence], page: Page, note: str = "") -> list[Lin
             said = note if not said else f"{said}: {note}"
         rows.append(([page.span(part) for part in ["   ", one.label, *value]], said))
     if not proof and note:
-        rows = [([("   ", "")], note)]
+        return page.prose(note, indent=5, style="mute")
     return _beside(rows, page)
 
 
@@ -293,7 +352,11 @@ def _all(found: Finding) -> str:
 def _capital(text: str) -> str:
     """A sentence as it begins, unless it begins with a name."""
     word = text.split(" ", 1)[0]
-    return text[:1].upper() + text[1:] if word in ("the", "no", "nothing", "backward") else text
+    return (
+        text[:1].upper() + text[1:]
+        if word in ("the", "no", "nothing", "backward", "every", "what")
+        else text
+    )
 
 
 def _way(trace: Trace, steps: Sequence[Step], page: Page) -> list[Line]:

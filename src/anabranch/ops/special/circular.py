@@ -7,7 +7,6 @@ units of the larger of its value and its envelope, pi**n / (1 + pi |x|), for n u
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -59,19 +58,25 @@ def sinc_derivative(x: Array, n: int) -> Array:
     )
 
 
-def _near(x: Array, n: int, edge: float) -> Array:
-    """The power series: with u = pi x, sum of (-1)**k u**m / ((n + m + 1) m!), m = 2k - n."""
-    u = np.pi * x
-    odd = n % 2
-    coefficients: list[Any] = []
-    m, size = odd, 1.0
+def near_coefficients(n: int, edge: float) -> list[float]:
+    """Of the power series up to |x| = edge: in (pi x)**2, but for a factor of pi x for odd n.
+
+    With u = pi x, the sum of (-1)**k u**m / ((n + m + 1) m!), m = 2k - n.
+    """
+    coefficients: list[float] = []
+    m, size = n % 2, 1.0
     while size > 1e-20:
         sign = -1.0 if (n + m) // 2 % 2 else 1.0
         coefficients.append(sign / ((n + m + 1) * math.factorial(m)))
         m += 2
         size = (math.pi * edge) ** m / math.factorial(m)
-    value = horner(coefficients, u * u) * np.pi**n
-    return value * u if odd else value
+    return coefficients
+
+
+def _near(x: Array, n: int, edge: float) -> Array:
+    u = np.pi * x
+    value = horner(near_coefficients(n, edge), u * u) * np.pi**n
+    return value * u if n % 2 else value
 
 
 def _far(x: Array, n: int) -> Array:

@@ -19,8 +19,8 @@ from anabranch.ops.special.circular import cosine, sine_over_pi
 from anabranch.ops.special.parts import in_parts
 from anabranch.ops.special.tables import Array, asymptotic, entry, table
 
-_HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-_LARGE = 16.0  # from here on the asymptotic series
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+LARGE = 16.0  # from here on the asymptotic series
 
 
 def _is_pole(x: Array) -> Array:
@@ -32,8 +32,8 @@ def lgamma(x: Array) -> Array:
     pole = _is_pole(x)
     return in_parts(
         x,
-        (x >= _LARGE, _lgamma_large),
-        ((x >= 4.0) & (x < _LARGE), lambda x: np.add(*table("lgamma", x))),
+        (x >= LARGE, _lgamma_large),
+        ((x >= 4.0) & (x < LARGE), lambda x: np.add(*table("lgamma", x))),
         ((x >= 0.5) & (x < 4.0), lambda x: _lgamma_zeros(x, 0.0)),
         ((x > 0.0) & (x < 0.5), lambda x: _lgamma_zeros(x, 1.0) - np.log(x)),
         ((x < 0.0) & ~pole, _lgamma_reflected),
@@ -44,7 +44,7 @@ def lgamma(x: Array) -> Array:
 def _lgamma_large(x: Array) -> Array:
     inverse = 1.0 / x
     rest = inverse * asymptotic("lgamma_series", inverse * inverse, 8)
-    value = (x - 0.5) * (np.log(x) - 1.0) + ((_HALF_LOG_TWO_PI - 0.5) + rest)
+    value = (x - 0.5) * (np.log(x) - 1.0) + ((HALF_LOG_TWO_PI - 0.5) + rest)
     return np.where(x == np.inf, x, value)
 
 
@@ -63,8 +63,8 @@ def digamma(x: Array) -> Array:
     """The derivative of lgamma: NaN at -1, -2, ..., infinite with the sign of -x at 0."""
     return in_parts(
         x,
-        (x >= _LARGE, _digamma_large),
-        ((x >= 2.0) & (x < _LARGE), lambda x: np.add(*table("digamma", x))),
+        (x >= LARGE, _digamma_large),
+        ((x >= 2.0) & (x < LARGE), lambda x: np.add(*table("digamma", x))),
         ((x >= 1.0) & (x < 2.0), lambda x: _digamma_zero(x, 0.0)),
         ((x > 0.0) & (x < 1.0), lambda x: _digamma_zero(x, 1.0) - 1.0 / x),
         ((x < 0.0) & ~_is_pole(x), _digamma_reflected),
@@ -111,7 +111,7 @@ def polygamma(x: Array, n: int) -> Array:
 
 def _scaled_zeta(x: Array, n: int) -> Array:
     """n! (1 / x**(n + 1) + 1 / (x + 1)**(n + 1) + ...): some terms, and a series for the rest."""
-    steps = np.clip(np.ceil(n + _LARGE - x), 0.0, None)
+    steps = np.clip(np.ceil(n + LARGE - x), 0.0, None)
     inverse = 1.0 / (x + steps)
     square = inverse * inverse
     term = np.ones_like(x) * (n + 1)  # the rising factorial of the series, over x**(2k)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
+from anabranch.core.registry import temporary_ops
 
 X = np.arange(-6.0, 6.0).reshape(3, 4) / 4  # sums of these are exact in any order
 
@@ -40,6 +41,18 @@ def compiled(f: object, *args: object) -> ab.compile:
         (lambda n: n + 1, (np.array([1, 2]),)),
         (lambda x: x[:0] * 2.0, (X,)),
         (ab.value_and_grad(lambda x: ab.sum(x * x)), (X,)),
+        (lambda p: p["w"] * p["b"][1], ({"w": X, "b": [X, 2.0]},)),
+        (lambda p, q: (p[0] + p[1][0], {"a": q, 3: (ab.sum(q),)}), ((X, [X]), X)),
+        (lambda x, n: x * n, (X, 3)),
+        (lambda x, b: ab.where(b, x, -x), (X, True)),
+        (lambda x, b: ab.where(b, x, -x), (X, False)),
+        (lambda x: {"n": 3, "any": ab.any(x > 1.0), "none": None, "few": [ab.all(x > 1.0)]}, (X,)),
+        (lambda x: (x, "name", np.float32(2.0)), (X,)),
+        (lambda p, q: p["b"] - q, ({"b": X, "a": None}, X)),
+        (lambda x: ab.any(x > 1.0), (X,)),
+        (lambda x: x.astype("bfloat16").sum(), (X,)),
+        (lambda x: x * 2.0, (np.float32(1.5),)),
+        (lambda x: ab.sum(x) * 1j, (X,)),
     ],
 )
 def test_the_entry_gives_what_the_reference_gives(f: object, args: tuple[object, ...]) -> None:
@@ -54,6 +67,8 @@ def test_the_entry_gives_what_the_reference_gives(f: object, args: tuple[object,
 def _shown(value: object) -> object:
     if isinstance(value, tuple | list):
         return type(value), [_shown(one) for one in value]
+    if isinstance(value, dict):
+        return [(key, _shown(one)) for key, one in value.items()]
     array = np.asarray(value)
     return type(value), array.dtype, array.shape, array.tobytes()
 
@@ -83,6 +98,82 @@ def test_what_it_does_not_expect_goes_the_slow_way(name: str) -> None:
         assert type(found) is type(wanted)
         np.testing.assert_array_equal(ab.tensor(found).data, ab.tensor(wanted).data)
     np.testing.assert_array_equal(f(X), X * 2.0)
+
+
+def test_calls_by_name_have_an_entry_for_each_order() -> None:
+    f = ab.compile(lambda x, y=1.0, *, k=2.0: (x - y) * k, backend="native")
+    calls = ({"x": X, "k": X}, {"k": X, "x": X}, {"y": X, "x": X}, {"k": 3.0, "y": X, "x": X})
+    for call in calls:
+        f(**call)
+        assert quick(f)
+    for _ in range(2):
+        for call in calls:
+            np.testing.assert_array_equal(f(**call), f.function(**call))
+        np.testing.assert_array_equal(f(X, k=X), (X - 1.0) * X)
+        np.testing.assert_array_equal(f(X, X * 3.0), (X - X * 3.0) * 2.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        f(X, z=X)
+
+
+CONTAINERS = {
+    "another key": {"w": X, "c": [X, 2.0]},
+    "one key more": {"w": X, "b": [X, 2.0], "c": X},
+    "one key less": {"w": X},
+    "a longer list": {"w": X, "b": [X, 2.0, 3.0]},
+    "a shorter list": {"w": X, "b": [X]},
+    "a tuple for a list": {"w": X, "b": (X, 2.0)},
+    "an array for a list": {"w": X, "b": X},
+    "no dict": [X, [X, 2.0]],
+    "nothing": None,
+    "another number": {"w": X, "b": [X, 2]},
+}
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_another_container_goes_the_slow_way(name: str) -> None:
+    def f(p):
+        return sum(ab.sum(p[key] if key == "w" else p[key][0]) for key in sorted(p))
+
+    p = {"w": X, "b": [X, 2.0]}
+    fast = compiled(f, p)
+    assert quick(fast)
+    wanted = _outcome(ab.compile(f), CONTAINERS[name])
+    for _ in range(2):
+        assert _outcome(fast, CONTAINERS[name]) == wanted
+        assert fast({"b": [X, 2.0], "w": X}) == fast(p) == 2.0 * X.sum()
+
+
+def _outcome(f: object, *args: object) -> object:
+    try:
+        return _shown(f(*args))  # type: ignore[operator]
+    except Exception as error:
+        return type(error), getattr(error, "sentence", str(error))
+
+
+def test_a_container_may_drop_an_argument_while_the_program_reads_it() -> None:
+    def forget(x):
+        held.clear()
+        junk.extend(np.full((3, 4), 7.0) for _ in range(50))  # in the memory that it leaves
+        return x * 1.0
+
+    junk: list[np.ndarray] = []
+
+    with temporary_ops():
+        drop = ab.Op("drop", aval=lambda x: x, ref=forget)
+        f = ab.compile(lambda p: drop(p[0]) + p[0] * 2.0, backend="native")
+        for _ in range(3):
+            held = [X * 1.0]
+            np.testing.assert_array_equal(f(held), X * 3.0)
+
+
+def test_integers_too_large_and_values_of_bools() -> None:
+    f = compiled(lambda x, n: x * n, X, 3)
+    assert quick(f)
+    with pytest.raises(OverflowError):
+        f(X, 2**70)
+    np.testing.assert_array_equal(f(X, 2**40), X * 2.0**40)
+    np.testing.assert_array_equal(f(X, -5), X * -5)
+    np.testing.assert_array_equal(f(X, True), X)
 
 
 def test_calls_by_name_and_wrong_calls() -> None:

@@ -1,0 +1,231 @@
+"""The logarithm of the gamma function and its derivatives, and sinc: as the references have them.
+
+All is worked out in float64 with the polynomials of the references, so the same bounds hold.
+"""
+
+from __future__ import annotations
+
+import math
+
+from anabranch.backends.native.emit import Val
+from anabranch.backends.native.errors import ErrorFunctions
+from anabranch.backends.native.functions import in_float64
+from anabranch.ops.special import tables
+from anabranch.ops.special.circular import near_coefficients
+from anabranch.ops.special.gamma import HALF_LOG_TWO_PI, LARGE, cotangent_derivative
+
+_TERMS = 8  # of an asymptotic series
+
+
+class GammaFunctions(ErrorFunctions):
+    """Functions of one number; `ops/special/gamma.py` and `circular.py` say how exact they are."""
+
+    # sin(pi x), exact at its zeros
+
+    def _half_wave(self, r: Val) -> Val:
+        """sin(pi r) / pi for |r| <= 1/2."""
+        _, rest = self.single("sinpi", self.multiply(r, r))
+        return self.fma(r, rest, r)
+
+    def _alternating(self, near: Val, value: Val) -> Val:
+        """The value, its sign changed where the whole number is odd."""
+        half = self.multiply(near, self._c(near, 0.5))
+        is_odd = self.not_equal(self.call("trunc", near, half), half)
+        return self.select(is_odd, self.negative(value), value)
+
+    def _sine_over_pi(self, x: Val) -> Val:
+        near = self.call("roundeven", x, x)
+        return self._alternating(near, self._half_wave(self.subtract(x, near)))
+
+    def _cosine_of_pi(self, x: Val) -> Val:
+        near = self.call("roundeven", x, x)
+        r = self.absolute(self.subtract(x, near))
+        is_low = self.below(r, 0.25)
+        half = self._c(x, 0.5)
+        inside = self.select(is_low, self.multiply(r, half), self.subtract(half, r))
+        value = self.multiply(self._c(x, math.pi), self._half_wave(inside))
+        turned = self.fma(self.multiply(self._c(x, -2.0), value), value, self._c(x, 1.0))
+        return self._alternating(near, self.select(is_low, turned, value))
+
+    @in_float64
+    def sinc(self, x: Val) -> Val:
+        a = self.absolute(x)
+        _, rest = self.single("sinpi", self.multiply(x, x))
+        small = self.add(self._c(x, 1.0), rest)
+        nothing = self._c(x, 0.0)
+        large = self.add(self.divide(self._sine_over_pi(x), x), nothing)  # no -0
+        return self.first_of(
+            (self.less_equal(a, self._c(x, 0.5)), small),
+            (self.equal(a, self._c(x, math.inf)), nothing),
+            otherwise=large,
+        )
+
+    def sinc_derivative(self, x: Val, n: int) -> Val:
+        return self._sinc_derivative(x, n=n)
+
+    @in_float64
+    def _sinc_derivative(self, x: Val, *, n: int) -> Val:
+        a = self.absolute(x)
+        edge = max(n, 1) / 3
+        u = self.multiply(self._c(x, math.pi), x)
+        series = self._paired(
+            self.multiply(u, u), [self._c(x, c) for c in near_coefficients(n, edge)]
+        )
+        near = self.multiply(series, self._c(x, math.pi**n))
+        near = self.multiply(near, u) if n % 2 else near
+        nothing = self._c(x, 0.0)
+        return self.first_of(
+            (self.below(a, edge), near),
+            (self.equal(a, self._c(x, math.inf)), nothing),
+            otherwise=self._sinc_far(x, n),
+        )
+
+    def _sinc_far(self, x: Val, n: int) -> Val:
+        """By x f(n) + n f(n - 1) = the n-th derivative of sin(pi x) / pi."""
+        sine, cosine = self._sine_over_pi(x), self._cosine_of_pi(x)
+        sine_pi = self.multiply(sine, self._c(x, math.pi))
+        value = self.divide(sine, x)
+        circle = (sine_pi, cosine, self.negative(sine_pi), self.negative(cosine))
+        for k in range(1, n + 1):
+            top = self.multiply(circle[k % 4], self._c(x, math.pi ** (k - 1)))
+            top = self.subtract(top, self.multiply(self._c(x, k), value))
+            value = self.divide(top, x)
+        return value
+
+    # The logarithm of the gamma function
+
+    def _is_pole(self, x: Val) -> Val:
+        is_whole = self.equal(x, self.call("floor", x, x))
+        return self.both(self.less_equal(x, self._c(x, 0.0)), is_whole)
+
+    def _series(self, name: str, z: Val) -> Val:
+        return self.polynomial(z, tables.entry(name)["coefficients"][:_TERMS])
+
+    @in_float64
+    def lgamma(self, x: Val) -> Val:
+        nothing, one, two = (self._c(x, value) for value in (0.0, 1.0, 2.0))
+        is_low = self.less(x, nothing)
+        a = self.select(is_low, self.subtract(one, x), x)  # gamma(x) gamma(1 - x) = pi / sin(pi x)
+        logarithm = self.log(a)
+        is_first = self.below(a, 0.5)
+        ahead = self.select(is_first, one, nothing)
+        place = self.add(a, ahead)
+        middle = self.add(*self.binned(("lgamma_zeros", "lgamma"), place, a, ahead))
+        factors = self.multiply(
+            self.add(a, self.subtract(ahead, one)), self.add(a, self.subtract(ahead, two))
+        )
+        zeros = self.add(self.multiply(factors, middle), nothing)  # no -0
+        zeros = self.select(is_first, self.subtract(zeros, logarithm), zeros)
+        value = self.first_of(
+            (self.below(place, 4.0), zeros),
+            (self.below(place, LARGE), middle),
+            otherwise=self._lgamma_large(a, logarithm),
+        )
+        sine = self.log(self.absolute(self._sine_over_pi(x)))
+        reflected = self.subtract(self.negative(sine), value)
+        return self.first_of(
+            (self._is_pole(x), self._c(x, math.inf)), (is_low, reflected), otherwise=value
+        )
+
+    def _lgamma_large(self, x: Val, logarithm: Val) -> Val:
+        one = self._c(x, 1.0)
+        inverse = self.divide(one, x)
+        rest = self.multiply(inverse, self._series("lgamma_series", self.square(inverse)))
+        rest = self.add(self._c(x, HALF_LOG_TWO_PI - 0.5), rest)
+        half = self.subtract(x, self._c(x, 0.5))
+        return self.add(self.multiply(half, self.subtract(logarithm, one)), rest)
+
+    # Its derivatives
+
+    @in_float64
+    def digamma(self, x: Val) -> Val:
+        a = self.absolute(x)
+        nothing, one = self._c(x, 0.0), self._c(x, 1.0)
+        is_low, is_first = self.less(x, nothing), self.below(a, 1.0)
+        inverse = self.divide(one, a)
+        value = self._digamma_ahead(a, inverse, is_first)
+        positive = self.select(is_first, self.subtract(value, inverse), value)
+        # digamma(1 - x) - digamma(x) = pi cot(pi x)
+        ahead = self.select(is_first, value, self.add(value, inverse))
+        cotangent = self.divide(self._cosine_of_pi(a), self._sine_over_pi(a))
+        at_zero = self.negative(self.copysign(self._c(x, math.inf), x))
+        return self.first_of(
+            (self.equal(x, nothing), at_zero),
+            (self._is_pole(x), self._c(x, math.nan)),
+            (is_low, self.add(ahead, cotangent)),
+            otherwise=positive,
+        )
+
+    def _digamma_ahead(self, a: Val, inverse: Val, is_first: Val) -> Val:
+        """digamma(a) from 1 on, digamma(1 + a) below."""
+        root = tables.entry("digamma_root")
+        one, nothing = self._c(a, 1.0), self._c(a, 0.0)
+        ahead = self.select(is_first, one, nothing)
+        place = self.add(a, ahead)
+        middle = self.add(*self.binned(("digamma_zero", "digamma"), place, a, ahead))
+        distance = self.subtract(a, self.subtract(self._c(a, root["head"]), ahead))
+        distance = self.subtract(distance, self._c(a, root["tail"]))
+        square = self.square(inverse)
+        large = self.multiply(square, self._series("digamma_series", square))
+        large = self.fma(self._c(a, 0.5), inverse, large)
+        return self.first_of(
+            (self.below(place, 2.0), self.multiply(distance, middle)),
+            (self.below(place, LARGE), middle),
+            otherwise=self.subtract(self.log(a), large),
+        )
+
+    def polygamma(self, x: Val, n: int) -> Val:
+        return self._polygamma(x, n=n)
+
+    @in_float64
+    def _polygamma(self, x: Val, *, n: int) -> Val:
+        nothing, one = self._c(x, 0.0), self._c(x, 1.0)
+        is_low = self.less(x, nothing)
+        zeta = self._scaled_zeta(self.select(is_low, self.subtract(one, x), x), n)
+        sine = self.multiply(self._c(x, math.pi), self._sine_over_pi(x))
+        cotangent = self.divide(self._cosine_of_pi(x), sine)
+        slope = self.multiply(
+            self._horner(cotangent, [float(c) for c in cotangent_derivative(n)]),
+            self._c(x, math.pi ** (n + 1)),
+        )
+        sign = 1.0 if n % 2 else -1.0
+        infinite = self.both(self._is_pole(x), self.greater(x, self._c(x, -math.inf)))
+        at_zero = self.divide(self._c(x, sign), self.product_of_copies(x, n + 1))
+        return self.first_of(
+            (self.equal(x, nothing), at_zero),
+            (infinite, self._c(x, math.inf if n % 2 else math.nan)),
+            (is_low, self.negative(self.add(zeta, slope))),
+            otherwise=self.multiply(self._c(x, sign), zeta),
+        )
+
+    def _horner(self, x: Val, given: list[float]) -> Val:
+        result = self._c(x, given[-1])
+        for c in given[-2::-1]:
+            result = self.fma(result, x, self._c(x, c))
+        return result
+
+    def _scaled_zeta(self, x: Val, n: int) -> Val:
+        """n! (1 / x**(n + 1) + 1 / (x + 1)**(n + 1) + ...): terms, and a series for the rest."""
+        nothing, one = self._c(x, 0.0), self._c(x, 1.0)
+        steps = self.call("ceil", x, self.subtract(self._c(x, n + LARGE), x))
+        steps = self.select(self.greater(steps, nothing), steps, nothing)
+        inverse = self.divide(one, self.add(x, steps))
+        square = self.square(inverse)
+        term, rest = self._c(x, n + 1), self.multiply(self._c(x, 0.5), inverse)
+        for k, c in enumerate(tables.entry("zeta_series")["coefficients"], 1):
+            rest = self.fma(self.multiply(self._c(x, c), term), square, rest)
+            more = self._c(x, (n + 2 * k) * (n + 2 * k + 1))
+            term = self.multiply(self.multiply(term, square), more)
+        size = self._c(x, math.factorial(n))
+        start = self.multiply(size, self.add(self._c(x, 1 / n), rest))
+        start = self.multiply(start, self.product_of_copies(inverse, n))
+
+        def goes_on(state: list[Val]) -> Val:
+            return self.greater_equal(state[1], nothing)
+
+        def step(state: list[Val]) -> list[Val]:
+            total, k = state
+            more = self.add(total, self.divide(size, self.product_of_copies(self.add(x, k), n + 1)))
+            return [self.select(goes_on(state), more, total), self.subtract(k, one)]
+
+        return self.while_any([start, self.subtract(steps, one)], goes_on, step)[0]

@@ -1,0 +1,150 @@
+"""Powers and roots."""
+
+from __future__ import annotations
+
+import math
+
+from anabranch.backends.native import coefficients as fitted
+from anabranch.backends.native.emit import F32, F64, NotNativeError, Val
+from anabranch.backends.native.functions import in_float64, on_floats
+from anabranch.backends.native.logarithms import Logarithms
+from anabranch.core.dtype import is_floating
+
+_MOST = 2.0**66  # as an exponent of any number but 1 it gives 0 or infinity, as larger ones do
+
+
+class Powers(Logarithms):
+    """Functions of one number or two, each at most 2 units in the last place off."""
+
+    @on_floats
+    def rsqrt(self, x: Val) -> Val:
+        return self.divide(self._c(x, 1.0), self.sqrt(x))
+
+    @on_floats
+    def one_minus_square(self, x: Val) -> Val:
+        one = self._c(x, 1.0)
+        return self.multiply(self.subtract(one, x), self.add(one, x))
+
+    @in_float64
+    def cbrt(self, x: Val) -> Val:
+        a = self.absolute(x)
+        m, e = self.split_any(a)
+        third = self.call(
+            "floor", e, self.multiply(self.add(e, self._c(e, 0.5)), self._c(e, 1 / 3))
+        )
+        m = self.scaled(m, self.fma(third, self._c(e, -3.0), e))
+        y = self.polynomial(m, fitted.CBRT)
+        # Halley's step, which triples the digits, and Newton's with an exact remainder.
+        cube = self.multiply(self.multiply(y, y), y)
+        y = self.fma(self.divide(self.subtract(m, cube), self.add(m, self.add(cube, cube))), y, y)
+        square, lost = self.product_parts(y, y)
+        rest = self.fma(lost, y, self.fma(square, y, self.negative(m)))
+        y = self.subtract(y, self.divide(rest, self.multiply(self._c(x, 3.0), square)))
+        usual = self.both(self.below(a, math.inf), self.greater(a, self._c(x, 0.0)))
+        return self.select(usual, self.copysign(self.scaled(y, third), x), x)
+
+    @in_float64
+    def hypot(self, x: Val, y: Val) -> Val:
+        a, b = self.absolute(x), self.absolute(y)
+        top, low = self.select(self.greater(a, b), a, b), self.select(self.greater(a, b), b, a)
+        one = self._c(x, 1.0)
+        scale = self.first_of(
+            (self.greater(top, self._c(x, 2.0**500)), self._c(x, 2.0**-600)),
+            (self.below(top, 2.0**-400), self._c(x, 2.0**600)),
+            otherwise=one,
+        )
+        top, low = self.multiply(top, scale), self.multiply(low, scale)
+        length = self.sqrt(self.fma(top, top, self.multiply(low, low)))
+        inf = self._c(x, math.inf)
+        is_infinite = self.either(self.equal(a, inf), self.equal(b, inf))
+        return self.select(is_infinite, inf, self.divide(length, scale))
+
+    # Powers
+
+    def power(self, x: Val, y: Val) -> Val:
+        if not is_floating(x.dtype):
+            return self._power_of_integers(x, y)
+        return self._power_of_floats(x, y)
+
+    @on_floats
+    def _power_of_floats(self, x: Val, y: Val) -> Val:
+        a, inf = self.absolute(x), self._c(x, math.inf)
+        value = self._size_of_power(a, y)
+        one, nothing = self._c(x, 1.0), self._c(x, 0.0)
+        # Of 0 and infinity, and to infinite powers
+        grows = self.equal(
+            self.select(self.greater(a, one), one, nothing),
+            self.select(self.greater(y, nothing), one, nothing),
+        )
+        ends = self.either(self.equal(a, inf), self.equal(a, nothing))
+        ends = self.either(ends, self.equal(self.absolute(y), inf))
+        value = self.select(ends, self.select(grows, inf, nothing), value)
+        # Signs: an odd whole power keeps that of x, of others than whole ones there are none
+        half = self.multiply(y, self._c(y, 0.5))
+        is_whole = self.equal(self.call("trunc", y, y), y)
+        is_odd = self.both(is_whole, self.not_equal(self.call("trunc", y, half), half))
+        value = self.select(self.both(is_odd, self.is_signed(x)), self.negative(value), value)
+        below = self.both(self.less(x, nothing), self.greater(x, self.negative(inf)))
+        lost = self.both(below, self.unless(is_whole))
+        lost = self.either(lost, self.either(self.isnan(x), self.isnan(y)))
+        value = self.select(lost, self._c(x, math.nan), value)
+        stays = self.either(self.equal(y, nothing), self.equal(x, one))
+        stays = self.either(stays, self.both(self.equal(a, one), self.equal(self.absolute(y), inf)))
+        return self.select(stays, one, value)
+
+    def _size_of_power(self, a: Val, y: Val) -> Val:
+        """a**y for positive numbers a; anything at the ends."""
+        if a.dtype == F32:  # float64 has digits enough
+            wide, exponent = self.convert(a, F64), self.convert(y, F64)
+            m, e = self.split(wide)
+            product = self.multiply(
+                self._logarithm(self.subtract(m, self._c(m, 1.0)), e), self._c(m, 1 / math.log(2))
+            )
+            product = self.clamped(self.multiply(product, exponent), -200.0, 200.0)
+            return self.convert(self.exp2_of_parts((product, self._c(product, 0.0))), F32)
+        high, low = self.log2_parts(a)
+        y = self.clamped(y, -_MOST, _MOST)
+        product, rest = self.product_parts(high, y)
+        rest = self.fma(low, y, rest)
+        inside = self.below(self.absolute(product), 1100.0)
+        rest = self.select(inside, rest, self._c(y, 0.0))
+        return self.exp2_of_parts((self.clamped(product, -1100.0, 1100.0), rest))
+
+    def _power_of_integers(self, x: Val, y: Val) -> Val:
+        if x.dtype.kind != "u":
+            raise NotNativeError("integers to a power that may be negative are checked by NumPy")
+
+        def goes_on(state: list[Val]) -> Val:
+            return self.not_equal(state[2], self.number(0, y.dtype))
+
+        def step(state: list[Val]) -> list[Val]:
+            result, base, rest = state
+            taken = self.select(self.has_bit(rest, 1), self.multiply(result, base), result)
+            return [taken, self.square(base), self.integer("lshr", rest, 1)]
+
+        return self.while_any([self.number(1, x.dtype), x, y], goes_on, step)[0]
+
+    def integer_power(self, x: Val, n: int) -> Val:
+        """Products of a few factors, which cannot overflow before the result does."""
+        if not is_floating(x.dtype):
+            return self.product_of_copies(x, n)
+        if not -2 <= n <= 4:
+            return self._power_of_floats(x, self._c(x, n))
+        return self._small_power(x, n=n)
+
+    @on_floats
+    def _small_power(self, x: Val, *, n: int) -> Val:
+        if n < 0:
+            x = self.divide(self._c(x, 1.0), x)
+        return self.product_of_copies(x, abs(n))
+
+    def product_of_copies(self, x: Val, n: int) -> Val:
+        """x**n by squaring."""
+        result = None
+        while n:
+            if n & 1:
+                result = x if result is None else self.multiply(result, x)
+            n >>= 1
+            if n:
+                x = self.square(x)
+        return self.number(1, x.dtype) if result is None else result

@@ -1,0 +1,202 @@
+"""What an entry does with arguments: check that they are what was compiled for, find the elements.
+
+Whatever is not expected leaves through the label `slow`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from anabranch.backends.base import Call, Pattern, Same
+from anabranch.backends.native import layout
+from anabranch.backends.native.table import TableWriter
+from anabranch.core.aval import Aval
+
+_READ = 0x1 | 0x100  # NumPy's flags: in C order, aligned
+_WRITEABLE = 0x400
+
+
+def is_taken(aval: Aval) -> bool:
+    """Whether machine code takes a value of this kind."""
+    return not aval.weak or aval.dtype.kind != "c"
+
+
+class Taking(TableWriter):
+    """The first part of an entry: `data` has the address of each parameter's elements, at last."""
+
+    def __init__(self, call: Call, parameters: Sequence[Aval], donated: Sequence[int]) -> None:
+        super().__init__()
+        self._call_made = call
+        self._parameters = parameters
+        self._donated = donated
+        self.data: dict[int, str] = {}
+        self.held: dict[int, str] = {}  # the objects themselves
+        self.inner: list[str] = []  # objects that lie in containers, which may drop them
+
+    def _take_all(self) -> None:
+        call = self._call_made
+        self._require(self._is("i64", "%n", len(call.arguments)))
+        self._take_names(list(call.named))
+        busy = self._new(f"load i64, ptr {self._slot('attention')}")
+        self._require(self._is("i64", busy, 0))
+        for holder, key, value in call.bindings:
+            self._require(self._is("ptr", self._bound(holder, key), self._object(value)))
+        for i, pattern in enumerate((*call.arguments, *call.named.values())):
+            self._take_pattern(self._new(f"load ptr, ptr {self._entry('%args', i)}"), pattern, 0)
+        first = len(self._parameters) - len(call.captured)
+        for i, array in enumerate(call.captured, first):
+            self.data[i] = self._array(self._object(array), self._parameters[i])
+        self._keep_apart()
+
+    def _take_names(self, names: Sequence[str]) -> None:
+        if not names:
+            self._require(self._is("ptr", "%kw", "null"))
+            return
+        self._require(self._new("icmp ne ptr %kw, null"))
+        self._require(self._is("i64", self._field("%kw", layout.LENGTH, "i64"), len(names)))
+        for i, name in enumerate(names):
+            given = self._call("ptr", "PyTuple_GetItem", "ptr %kw", f"i64 {i}")
+            self._require(self._is("ptr", given, self._object(sys.intern(name))))
+
+    def _bound(self, holder: Any, key: str | None) -> str:
+        """What a name is bound to now."""
+        owner = self._object(holder)
+        if key is None:
+            return self._field(owner, layout.CELL)
+        return self._looked_up(owner, key)
+
+    def _looked_up(self, owner: str, key: Any) -> str:
+        arguments = f"ptr {owner}", f"ptr {self._object(key)}"
+        return self._call("ptr", "PyDict_GetItemWithError", *arguments)
+
+    # Containers
+
+    def _take_pattern(self, held: str, pattern: Pattern, depth: int) -> None:
+        if isinstance(pattern, Same):
+            self._require(self._is("ptr", held, self._object(pattern.value)))
+        elif isinstance(pattern, int):
+            self.held[pattern] = held
+            flags = _READ | (_WRITEABLE if pattern in self._donated else 0)
+            self.data[pattern] = self._leaf(held, self._parameters[pattern], flags)
+            if depth:
+                self.inner.append(held)
+        else:
+            kind, parts = pattern
+            self._require(self._type_is(held, kind))
+            for part, inner in self._parts(held, kind, parts):
+                self._take_pattern(part, inner, depth + 1)
+
+    def _parts(self, held: str, kind: type, parts: Sequence[Any]) -> Iterator[tuple[str, Pattern]]:
+        """Each part of a container and its pattern, once it has as many as it should."""
+        if kind is dict:
+            count = self._call("i64", "PyDict_Size", f"ptr {held}")
+        else:
+            count = self._field(held, layout.LENGTH, "i64")
+        self._require(self._is("i64", count, len(parts)))
+        for i, part in enumerate(parts):
+            if kind is dict:
+                key, pattern = part
+                found = self._looked_up(held, key)
+                self._require(self._new(f"icmp ne ptr {found}, null"))
+                yield found, pattern
+            else:
+                word = "PyList" if kind is list else "PyTuple"
+                yield self._call("ptr", f"{word}_GetItem", f"ptr {held}", f"i64 {i}"), part
+
+    # Leaves
+
+    def _leaf(self, held: str, aval: Aval, flags: int) -> str:
+        """The address of an argument's elements."""
+        if aval.weak:
+            return self._number(held, aval)
+        if aval.shape:
+            return self._array(held, aval, flags)
+        scalar, array, both = self._branches("scalar", "array", "both")
+        is_scalar = self._type_is(held, aval.dtype.type)
+        self._line(f"br i1 {is_scalar}, label %{scalar}, label %{array}")
+        self._label(scalar)
+        inside = self._place(held, layout.SCALAR)
+        self._line(f"br label %{both}")
+        self._label(array)
+        data = self._array(held, aval)
+        last = self._block
+        self._line(f"br label %{both}")
+        self._label(both)
+        return self._new(f"phi ptr [{inside}, %{scalar}], [{data}, %{last}]")
+
+    def _number(self, held: str, aval: Aval) -> str:
+        """The address of the value of one of Python's numbers."""
+        if aval.dtype.kind == "f":
+            self._require(self._type_is(held, float))
+            return self._place(held, layout.SCALAR)
+        if aval.dtype.kind == "b":
+            is_true = self._is("ptr", held, self._object(True))
+            is_false = self._is("ptr", held, self._object(False))
+            self._require(self._new(f"or i1 {is_true}, {is_false}"))
+            return self._stored("i8", self._new(f"zext i1 {is_true} to i8"))
+        self._require(self._type_is(held, int))
+        over = self._allocated("i32")
+        name = "PyLong_AsLongLongAndOverflow"
+        value = self._call("i64", name, f"ptr {held}", f"ptr {over}")
+        self._require(self._is("i32", self._new(f"load i32, ptr {over}"), 0))
+        return self._stored("i64", value)
+
+    def _stored(self, kind: str, value: str) -> str:
+        place = self._allocated(kind)
+        self._line(f"store {kind} {value}, ptr {place}")
+        return place
+
+    def _allocated(self, kind: str, count: int = 1) -> str:
+        """Room on the stack, made when the function begins."""
+        name = self._name()
+        self._lines.insert(0, f"  {name} = alloca {kind}, i64 {count}, align 16")
+        return name
+
+    def _array(self, held: str, aval: Aval, flags: int = _READ) -> str:
+        self._require(self._type_is(held, np.ndarray))
+        found = self._new(f"and i32 {self._field(held, layout.FLAGS, 'i32')}, {flags}")
+        self._require(self._is("i32", found, flags))
+        descr = self._field(held, layout.DESCR)
+        self._require(self._is("ptr", descr, self._object(aval.dtype)))
+        self._require(self._is("i32", self._field(held, layout.NDIM, "i32"), aval.ndim))
+        if aval.shape:
+            lengths = self._field(held, layout.DIMS)
+            for axis, length in enumerate(aval.shape):
+                self._require(self._is("i64", self._field(lengths, 8 * axis, "i64"), length))
+        return self._field(held, layout.DATA)
+
+    # Donated arguments
+
+    def _keep_apart(self) -> None:
+        """Nothing else may lie where results will be written."""
+        others = [i for i, aval in enumerate(self._parameters) if aval.size and not aval.weak]
+        others.sort(key=lambda i: i not in self._donated)
+        donated = sum(i in self._donated for i in others)
+        if not donated:
+            return
+        starts, ends = (self._allocated("i64", len(others)) for _ in range(2))
+        for place, i in enumerate(others):
+            aval = self._parameters[i]
+            start = self._new(f"ptrtoint ptr {self.data[i]} to i64")
+            end = self._new(f"add i64 {start}, {aval.size * aval.dtype.itemsize}")
+            for ranges, value in ((starts, start), (ends, end)):
+                at = self._new(f"getelementptr i64, ptr {ranges}, i64 {place}")
+                self._line(f"store i64 {value}, ptr {at}")
+        with self._counted(donated) as one, self._counted(len(others)) as two:
+            (start_i, end_i), (start_j, end_j) = (
+                [self._at(ranges, counter) for ranges in (starts, ends)] for counter in (one, two)
+            )
+            begins = self._new(f"icmp ult i64 {start_j}, {end_i}")
+            ends_in = self._new(f"icmp ult i64 {start_i}, {end_j}")
+            other = self._new(f"icmp ne i64 {one}, {two}")
+            meets = self._new(f"and i1 {begins}, {ends_in}")
+            clash = self._new(f"and i1 {meets}, {other}")
+            self._require(self._new(f"xor i1 {clash}, true"))
+
+    def _at(self, array: str, counter: str) -> str:
+        place = self._new(f"getelementptr i64, ptr {array}, i64 {counter}")
+        return self._new(f"load i64, ptr {place}")

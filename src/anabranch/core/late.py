@@ -1,0 +1,41 @@
+"""Names of a package whose modules are loaded when somebody first uses them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+
+def late_names(namespace: dict[str, Any], modules: Mapping[str, str]) -> None:
+    """Give a package names that other modules hold, each loaded at the first use of one.
+
+    Until then the names stand in `dir()` and in `__all__`, which is all that is seen of them.
+
+    Args:
+        namespace: the package's `globals()`, complete but for these.
+        modules: each name with the module that holds it.
+
+    Example:
+        >>> from anabranch.core.late import late_names
+        >>> names = {"__name__": "rooms"}
+        >>> late_names(names, {"sqrt": "math"})
+        >>> "sqrt" in names, "sqrt" in names["__dir__"](), names["__getattr__"]("sqrt")(9.0)
+        (False, True, 3.0)
+        >>> "sqrt" in names
+        True
+    """
+
+    def load(name: str) -> Any:
+        if name not in modules:
+            package = namespace["__name__"]
+            text = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(text, name=name, obj=sys.modules.get(package))
+        namespace[name] = found = getattr(importlib.import_module(modules[name]), name)
+        return found
+
+    public = [name for name in namespace if not name.startswith("_")]
+    namespace["__all__"] = sorted({*public, *modules})
+    namespace["__getattr__"] = load
+    namespace["__dir__"] = lambda: sorted({*namespace, *modules})
