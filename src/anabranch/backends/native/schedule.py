@@ -250,10 +250,12 @@ class Schedule:
             else:
                 self.store(edge)
                 stage = max(stage, self._ready[edge.node.id, edge.index])
-        loop = self._open.get((stage, space))
+        loop = None if node.id in self.moved else self._open.get((stage, space))
         if loop is None or len(loop.nodes) == LONGEST:
-            loop = self._open[stage, space] = Loop(space, stage)
+            loop = Loop(space, stage)
             self.steps.append(loop)
+            if node.id not in self.moved:  # a copy is made when it is wanted, not with others
+                self._open[stage, space] = loop
         for edge in node.inputs:  # what another loop made, an earlier one, is read from memory
             if not isinstance(edge, Literal) and self.home.get(edge.node.id) is not loop:
                 self.store(edge)

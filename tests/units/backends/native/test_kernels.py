@@ -110,7 +110,7 @@ def test_parts_are_computed_where_they_stand() -> None:
     made = program(lambda x, y: ab.concatenate([x * 2.0, y, x @ y.T @ x]), X, X + 1.0)
     ((_, first), (_, last)) = sorted(made.schedule.parts.items())
     assert first.view.offset == 0 and last.view.offset == 2 * X.size
-    assert not any(key in made._offsets for key in made.schedule.parts)
+    assert not any(key in made.rooms for key in made.schedule.parts)
 
 
 def test_a_part_is_read_and_shown_where_it_stands() -> None:
@@ -311,3 +311,12 @@ def test_a_donated_array_is_not_overwritten_by_a_part_while_it_is_read() -> None
     x = X.reshape(-1)[:12].copy()
     wanted = ab.compile(f, backend="reference")(x)
     np.testing.assert_array_equal(ab.compile(f, donate="x")(x), wanted)
+
+
+def test_copies_are_made_when_they_are_wanted() -> None:
+    def f(x):
+        return sum(ab.sum((x * float(k)).T.reshape(-1) @ ab.ones(48)) for k in range(4))
+
+    made = program(f, X)
+    copies = [step for step in made.steps if hasattr(step, "nodes") and len(step.nodes) == 1]
+    assert sum(step.nodes[0].op.name == "reshape" for step in copies) == 4
