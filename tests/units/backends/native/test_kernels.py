@@ -282,6 +282,17 @@ def test_equal_loops_share_their_code() -> None:
     assert made.ir.count("call i32 @kernel") == 2
 
 
+def test_equal_loops_in_two_modules_have_code_in_each() -> None:
+    def f(x):
+        for _ in range(200):
+            x = ab.cumsum(ab.roll(x, 1)) * 0.1
+        return x
+
+    made = program(f, X[0])
+    assert len(made.modules) > 1
+    np.testing.assert_allclose(*both(f, X[0]), rtol=1e-12)
+
+
 def test_steps_run_in_the_order_in_which_they_are_written() -> None:
     def f(x):
         total = 0.0
