@@ -276,6 +276,32 @@ def test_a_graph_in_a_graph_is_part_of_the_program() -> None:
     assert not NativeExecutable(g).program.islands
 
 
+def test_a_graph_in_a_graph_prints_what_it_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    part = ab.Graph("part")
+    x = part.parameter("x", (), float)
+    part.set_outputs([(x * 2.0).log("twice") + 1.0])
+    g = ab.Graph("whole")
+    run = g.compile(part(g.parameter("y", (), float)), backend="native")
+    capsys.readouterr()
+    run(3.0)
+    assert capsys.readouterr().out == "twice = 6.0\n"
+
+
+def test_parts_that_are_used_over_and_over_stay_parts() -> None:
+    part = ab.Graph("part 0")
+    x = part.parameter("x", (), float)
+    part.set_outputs([x * 1.5 + 1.0])
+    for depth in range(1, 40):
+        outer = ab.Graph(f"part {depth}")
+        y = outer.parameter("y", (), float)
+        outer.set_outputs([part(y) + part(y * 0.5)])
+        part = outer
+    g = ab.Graph("whole")
+    g.set_outputs([part(g.parameter("x", (), float))])
+    (island,) = Program(expanded(g), 64).islands
+    assert island.node.op.name == "call"
+
+
 def test_equal_loops_share_their_code() -> None:
     made = program(lambda x: ab.cumsum(ab.cumsum(x, axis=0) * 2.0, axis=0) * 2.0, X)
     assert made.ir.count("define internal i32 @kernel") == 1
