@@ -172,6 +172,75 @@ def test_random_programs_of_parts(seed: int) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-11)
 
 
+def test_updates_of_what_nobody_else_reads_are_made_in_place() -> None:
+    def f(x, i, u):
+        y = x * 2.0
+        for k in range(4):
+            y = y.at[i].add(u * float(k + 1))
+        return y[1:] * 1.0, ab.zeros(4).at[i].set(u[:, 0])
+
+    args = X, np.array([1, 1, 3]), X[:3] * 1.0
+    assert len(program(f, *args).schedule.parts) == 5
+    for a, b in zip(*both(f, *args), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+def test_updates_leave_what_others_read() -> None:
+    def f(x, i):
+        y = x * 2.0
+        z = y.at[i].set(0.0)
+        whole = ab.concatenate([x + 1.0, y + 3.0])
+        part = ab.concatenate([x * 5.0, x])
+        late = part.at[i].multiply(-1.0)
+        view = (x * 7.0).T
+        return (
+            z + y,
+            whole.at[i].add(whole[0]),
+            late,
+            view.at[i].add(1.0),
+            ab.sum(view),
+            x.at[i].max(0.0),
+        )
+
+    x, i = X.copy(), np.array([1, 1, 3])
+    for a, b in zip(*both(f, x, i), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    np.testing.assert_array_equal(x, X)
+
+
+def test_an_update_of_a_whole_leaves_its_parts() -> None:
+    def f(x, i):
+        y = x * 2.0
+        changed = ab.concatenate([x, y]).at[i].set(0.0)
+        return y * ab.sum(changed), changed
+
+    for a, b in zip(*both(f, X, np.array([1, 5, 7])), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_of_updates(seed: int) -> None:
+    def f(x, i):
+        rng = np.random.default_rng(seed)
+        pool = [x, x * 2.0]
+        for _ in range(12):
+            a, b = (pool[rng.integers(len(pool))] for _ in range(2))
+            made = [
+                lambda a, b: a + 1.0,
+                lambda a, b: a.at[i].add(b[:3]),
+                lambda a, b: a.at[1:3].set(b[:2]),
+                lambda a, b: a.at[::2].set(b[::2] * 3.0),
+                lambda a, b: ab.concatenate([a[:2], b[2:]]),
+                lambda a, b: ab.dynamic_update_slice(a, b[:2], (i[0], 0)),
+                lambda a, b: ab.concatenate([a * 0.5, b])[2:6],
+            ][rng.integers(7)](a, b)
+            pool.append(made)
+        return tuple(pool[-3:])
+
+    for a, b in zip(*both(f, X, np.array([1, 0, 3])), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
 # Order and bits
 
 
