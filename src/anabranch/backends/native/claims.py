@@ -97,12 +97,10 @@ class Claims:
         Nothing may read the parameter later, or at another place while the value is written; and
         nothing may fail later, so that a call that fails leaves the parameter as it was.
         """
-        if key in self.schedule.wholes:  # several steps write it
-            return False
         time = self._time_of(key)
         writer, later = self.steps[time], self.steps[time + 1 :]
         memory = (parameter.id, 0)
-        if isinstance(writer, Structured):  # it may have written some before it fails
+        if isinstance(writer, Structured):  # it writes before it fails, others write its parts
             return False
         if any(may_fail(step) or memory in self._uses(step) for step in later):
             return False
