@@ -87,8 +87,9 @@ class Program:
         taken = {id(argument) for argument in arguments}
         reusing = set(self.donated.values())
         results: list[Any] = []
-        # Who looks at values or operands looks at node after node, which only one backend has.
-        is_free = state.guard is None and not is_watched()
+        # Who looks at values or operands looks at node after node, which only one backend has; and
+        # only NumPy takes integers of any length.
+        is_free = state.guard is None and not is_watched() and all(map(_has_a_width, arguments))
         executable = self.executable if is_free else self.reference
         for i, out in enumerate(executable.run(arguments)):
             if i in reusing:
@@ -121,6 +122,11 @@ class Program:
                 hint=None if fixed else way,
             )
         return made
+
+
+def _has_a_width(value: Any) -> bool:
+    """Whether this is anything but one of Python's integers that are longer than any dtype."""
+    return type(value) is not int or -(2**63) <= value < 2**63
 
 
 def _is_free(array: np.ndarray[Any, Any]) -> bool:
