@@ -1,144 +1,180 @@
-"""Compare and time the peers: `python benchmarks/run.py [workload ...] [--json FILE]`.
+"""Compare and measure the peers: `python benchmarks/run.py all --json`, or the names of workloads.
 
-Every peer has its own process. Their numbers are compared with the first one's before anything is
-timed; then they take turns (A B C A B C ...), and the median of the blocks is the result. Ratios
-are the peer's time by ours: above 1, we are faster.
+Rounds adapt to the minutes that there are. With --json the figures are written after each case, so
+that a run which was interrupted keeps what it has and goes on with --resume; `table.py` then writes
+RESULTS.md from them. Ratios are the peer's time by ours: above 1, we are faster.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import compileall
 import json
-import platform
-import statistics
-import subprocess
+import shlex
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import bars
+import fresh
 import harness
+import machine
+import rounds
+import scripts
+import table
+from rounds import Row
 
-HERE = Path(__file__).parent
-WORKLOADS = ("eager", "graph")
-PAUSE = 0.03  # between blocks: lets the last peer's threads come to rest
-
-
-class Peer:
-    """A worker process that answers one command at a time."""
-
-    def __init__(self, workload: str, name: str) -> None:
-        self.name = name
-        self.process = subprocess.Popen(
-            [sys.executable, str(HERE / "worker.py"), workload, name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=harness.environment(name),
-        )
-
-    def ask(self, command: str, case: str) -> dict[str, Any]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps([command, case]) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else {"error": "the process died"}
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
+RUNNERS = {"rounds": rounds.run, "fresh": fresh.run, "scripts": scripts.run}
+MINUTES, QUICK = 25.0, 5.0
 
 
-def disagreement(wanted: dict[str, list[float]], found: dict[str, list[float]]) -> float:
-    """The largest difference, relative to the largest entry of each array."""
-    worst = 0.0
-    for key, values in wanted.items():
-        scale = max(map(abs, values), default=1.0) or 1.0
-        others = found.get(key, [])
-        if len(others) != len(values):
-            return float("inf")
-        worst = max([worst, *(abs(a - b) / scale for a, b in zip(values, others, strict=True))])
-    return worst
+class Report:
+    """What was measured so far, in memory and in a file."""
+
+    def __init__(self, file: Path | None, resume: bool) -> None:
+        self.file = file
+        self.data: dict[str, Any] = {"workloads": {}}
+        if file and file.exists():
+            self.data = json.loads(file.read_text(encoding="utf-8"))
+        self.resume = resume
+        self.data |= {
+            "date": machine.today(),
+            "command": shlex.join(["python", "benchmarks/run.py", *sys.argv[1:]]),
+            "commit": machine.commit(),
+            "machine": machine.machine(),
+            "versions": machine.versions(),
+        }
+
+    def begin(self, name: str, workload: harness.Workload, keep: bool = False) -> None:
+        """Start a workload anew, unless its other cases are kept or this run goes on with it."""
+        old = self.data["workloads"].get(name, {})
+        kept = old.get("cases", {}) if keep or self.resume else {}
+        told = {"title": workload.title, "date": self.data["date"], "commit": self.data["commit"]}
+        self.data["workloads"][name] = {**told, "cases": kept}
+
+    def has(self, name: str, case: str, figures: tuple[str, ...]) -> bool:
+        """Whether a run that goes on has this case already."""
+        cases = self.data["workloads"].get(name, {}).get("cases", {})
+        told = [f"{case}: {figure}" for figure in figures] or [case]
+        return self.resume and all(one in cases for one in told)
+
+    def save(self, name: str, case: str, unit: str, row: Row) -> None:
+        """Keep a case, in the file too; that is never half written."""
+        self.data["workloads"][name]["cases"][case] = {"unit": unit, "peers": row}
+        self.write()
+
+    def write(self) -> None:
+        """Check the bars and write the file."""
+        self.data["bars"] = bars.check(bars.read(), self.data["workloads"])
+        if self.file:
+            part = self.file.with_name(self.file.name + ".part")
+            part.write_text(json.dumps(self.data, indent=1), encoding="utf-8")
+            part.replace(self.file)
 
 
-def run_case(
-    workload: harness.Workload, peers: list[Peer], case: str, rounds: int
-) -> dict[str, Any]:
-    """Each peer's median and quartiles in seconds, or why there is none."""
-    results: dict[str, Any] = {}
-    reference = None
-    timed = []
-    for peer in peers:
-        reply = peer.ask("check", case)
-        numbers = reply.get("result")
-        if numbers is None:
-            results[peer.name] = {"reason": reply.get("error", "not offered")}
-            continue
-        reference = numbers if reference is None else reference
-        gap = disagreement(reference, numbers)
-        if gap > workload.tolerance:
-            results[peer.name] = {"reason": f"differs by {gap:.1e}"}
-            continue
-        peer.ask("warm", case)
-        timed.append((peer, []))
-    for _ in range(rounds):
-        for peer, blocks in timed:
-            blocks.append(peer.ask("time", case)["result"])
-            time.sleep(PAUSE)
-    for peer, blocks in timed:
-        low, median, high = statistics.quantiles(blocks, n=4)
-        results[peer.name] = {"median": median, "low": low, "high": high}
-    return results
-
-
-def run_workload(name: str, names: list[str], rounds: int) -> dict[str, Any]:
-    workload = harness.load(name)
-    chosen = [n for n in workload.peers if n in names]
-    peers = [Peer(name, n) for n in chosen]
-    results = {}
-    print(f"\n{name}: {workload.title} ({workload.unit_name})")
-    print("  " + "case".ljust(22) + "".join(n.rjust(22) for n in chosen))
-    try:
-        for case in workload.cases:
-            results[case] = run_case(workload, peers, case, rounds)
-            print("  " + case.ljust(22) + row(results[case], chosen, workload.unit), flush=True)
-    finally:
-        for peer in peers:
-            peer.close()
-    return results
-
-
-def row(results: dict[str, Any], names: list[str], unit: float) -> str:
-    ours = results.get("anabranch", {}).get("median")
+def line(case: str, unit: str, row: Row) -> str:
+    """A case in the terminal: each peer's figure and ratio, or why there is none."""
     cells = []
-    for name in names:
-        found = results[name]
+    for name, found in row.items():
         if "median" not in found:
-            cells.append(found["reason"][:20].rjust(22))
+            cells.append(f"{name}: {found['reason'][:40]}")
             continue
-        ratio = f" ({found['median'] / ours:5.2f}x)" if ours and name != "anabranch" else ""
-        cells.append(f"{found['median'] / unit:.2f}{ratio}".rjust(22))
-    return "".join(cells)
+        ratio = f" ({table.number(found['ratio']['median'])}x)" if "ratio" in found else ""
+        cells.append(f"{name} {table.scaled(found['median'], unit)}{ratio}")
+    return f"  {case}, {unit}: " + "; ".join(cells)
+
+
+def run(options: argparse.Namespace, report: Report) -> None:
+    """The chosen workloads in their order."""
+    deadline = time.monotonic() + 60 * options.minutes
+    chosen = {name: harness.load(name) for name in options.workloads}
+    todo = {name: cases_of(name, w, options, report) for name, w in chosen.items()}
+    left = sum(map(len, todo.values()))
+
+    def until() -> float:
+        """When the next case should be done: what is left of the time is shared evenly."""
+        nonlocal left
+        now = time.monotonic()
+        share = max(deadline - now, 0.0) / max(left, 1)
+        left -= 1
+        return now + share
+
+    for name, workload in chosen.items():
+        wanted = options.peers.split(",")
+        known = workload.peers.keys() | workload.absent.keys()
+        peers = [n for n in harness.PEERS if n in known and n in wanted]
+        report.begin(name, workload, keep=bool(options.case))
+        print(f"\n{name}: {workload.title}", flush=True)
+
+        def save(case: str, unit: str, row: Row, name: str = name) -> None:
+            report.save(name, case, unit, row)
+            print(line(case, unit, row), flush=True)
+
+        RUNNERS[workload.kind](name, workload, todo[name], peers, options.rounds, until, save)
+
+
+def cases_of(
+    name: str, workload: harness.Workload, options: argparse.Namespace, report: Report
+) -> list[str]:
+    """The cases of a workload that are still to be measured."""
+    cases = list(workload.quick) if options.quick else workload.cases
+    if options.case:
+        cases = [c for c in workload.cases if c in options.case]
+    return [c for c in cases if not report.has(name, c, workload.figures)]
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "workloads", nargs="+", metavar="workload", help=f"all, or {', '.join(harness.WORKLOADS)}"
+    )
+    parser.add_argument("--quick", action="store_true", help="few cases, in five minutes")
+    parser.add_argument("--minutes", type=float, help=f"about how long ({MINUTES:g})")
+    parser.add_argument("--rounds", type=int, help="timed blocks of a peer at most (15)")
+    parser.add_argument("--peers", default=",".join(harness.PEERS), help="comma-separated names")
+    parser.add_argument("--case", action="append", help="only this case; may be repeated")
+    parser.add_argument(
+        "--json", nargs="?", type=Path, const=table.MEASURED, help="write figures (results.json)"
+    )
+    parser.add_argument("--resume", action="store_true", help="keep the cases that the file has")
+    options = parser.parse_args()
+    if options.workloads == ["all"]:
+        options.workloads = list(harness.WORKLOADS)
+    for name in options.workloads:
+        if name not in harness.WORKLOADS:
+            parser.error(f"no workload {name!r}; there are {', '.join(harness.WORKLOADS)}")
+    options.minutes = options.minutes or (QUICK if options.quick else MINUTES)
+    options.rounds = options.rounds or (5 if options.quick else 15)
+    return options
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("workloads", nargs="*", default=list(WORKLOADS), metavar="workload")
-    parser.add_argument("--peers", default=",".join(harness.MODULES), help="comma-separated names")
-    parser.add_argument("--rounds", type=int, default=15, help="timed blocks for each peer")
-    parser.add_argument("--json", type=Path, help="write all medians and quartiles there")
-    options = parser.parse_args()
-    names = harness.installed(options.peers.split(","))
-    print(
-        f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, "
-        f"{datetime.date.today()}; {options.rounds} rounds, medians; (ratio to anabranch)"
-    )
-    results = {w: run_workload(w, names, options.rounds) for w in options.workloads}
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
-    return 0
+    """Measure, and say which bars are met."""
+    options = arguments()
+    compileall.compile_dir(harness.HERE.parent / "src", quiet=1)  # as in an installed package
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    report = Report(options.json, options.resume)
+    code = 0
+    try:
+        run(options, report)
+    except KeyboardInterrupt:
+        print("\nstopped; --resume goes on" if options.json else "\nstopped")
+        code = 130
+    report.write()
+    print("\nbars")
+    for bar in report.data["bars"]:
+        if bar["workload"] in options.workloads and bar["verdict"] != "not measured":
+            against = bar.get("peer", "at most")
+            print(
+                f"  {bar['verdict']:7}{bar['factor']:6.2f}  {bar['workload']}: {bar['case']}"
+                f", {against} {bar.get('least', bar.get('most')):g}: {bar['value']:.3g}"
+            )
+    return code
 
 
 if __name__ == "__main__":

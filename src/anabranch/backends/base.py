@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from anabranch.backends.plan import Plan, Timing
 from anabranch.core.graph import Graph
 
 
@@ -71,6 +72,20 @@ class Executable(Protocol):
 
     def raw(self, captured: Sequence[Any]) -> Any:
         """Its C function for the other parameters, with these arrays for the last; None if none."""
+        ...
+
+    # Looking at it
+
+    def plan(self) -> Plan:
+        """What it consists of."""
+        ...
+
+    def text(self, kind: str) -> str | None:
+        """Its `"ir"` or `"asm"`; None if it has none."""
+        ...
+
+    def timing(self, arguments: Sequence[Any]) -> Timing | None:
+        """What each step of the plan takes with these arguments; None if there are no steps."""
         ...
 
 

@@ -9,12 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from anabranch.core.aval import Aval
 from anabranch.core.bind import NUMBERS, state
-from anabranch.core.config import options
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
-from anabranch.core.identity import value_key
 from anabranch.core.node import Edge
 from anabranch.core.replay import replay
 from anabranch.core.source import warn
@@ -24,13 +21,14 @@ from anabranch.frontends.containers import flatten, positional_names
 from anabranch.frontends.donation import donated_parameters, given_away
 from anabranch.frontends.entries import weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
+from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.quick import quick_entry
+from anabranch.frontends.signatures import Key, difference, signature
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
 
 _CACHE_SIZE = 128
 _MANY_COMPILES = 8
-Key = tuple[Any, ...]
 
 
 class CompiledFunction:
@@ -103,7 +101,7 @@ class CompiledFunction:
         return flatten((tuple(args), kwargs))
 
     def _compiled(self, leaves: list[Any], structure: Any) -> tuple[Trace, Program]:
-        key = self._key(leaves, structure)
+        key = signature(leaves, structure)
         found = self._cache.get(key)
         if found is not None:
             broken = [guard.reason for guard in found[0].guards if not guard.holds()]
@@ -112,7 +110,7 @@ class CompiledFunction:
                 return found
             self._note("; ".join(dict.fromkeys(broken)))
         else:
-            self._note(self._reason(key))
+            self._note(difference(self._last_key, key))
         log = self._print if self._verbose else lambda _: None
         avals = [leaf_aval(leaf) for leaf in leaves]
         trace = trace_function(
@@ -139,26 +137,6 @@ class CompiledFunction:
         if entry is not None:  # Python looks up __call__ in the type, so it gets one of its own
             self._entries += 1
             self.__class__ = type("CompiledFunction", (CompiledFunction,), {"__call__": entry})
-
-    def _key(self, leaves: list[Any], structure: Any) -> Key:
-        return (options(), structure, *map(_leaf_key, leaves))
-
-    def _reason(self, key: Key) -> str:
-        """Why no compiled graph fits, told against the last one that was made."""
-        if self._last_key is None:
-            return "first call"
-        if self._last_key[1] != key[1]:
-            return "the containers or the number of arguments changed"
-        if self._last_key[0] != key[0]:
-            return "the options changed"
-        return (
-            "; ".join(
-                f"argument {i}: {_shown(old)} became {_shown(new)}"
-                for i, (old, new) in enumerate(zip(self._last_key[2:], key[2:], strict=True))
-                if old != new
-            )
-            or "an earlier one was dropped from the cache"
-        )
 
     def _note(self, reason: str) -> None:
         self._reasons.append(reason)
@@ -208,6 +186,63 @@ class CompiledFunction:
         """The optimised graph for these arguments."""
         return self.program(*args, **kwargs).optimised
 
+    @boundary
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+        """What became of the function for these arguments: passes, steps, memory; `print` it.
+
+        Without arguments it speaks of what was compiled last.
+
+        Args:
+            args, kwargs: as for a call; what they would compile is compiled, and nothing is run.
+            time: also run it, and measure each step against what a core of this machine can do.
+
+        Raises:
+            ArgumentError: `[not-compiled]` without arguments, before anything was compiled.
+        """
+        if time:
+            program, values = self._asked(args, kwargs, with_values=True)
+            return explained(self.name, program, values)
+        return explained(self.name, self._asked(args, kwargs)[0])
+
+    @boundary
+    def ir(self, *args: Any, **kwargs: Any) -> str:
+        """The LLVM IR for these arguments; without any, of what was compiled last.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
+        """
+        return code_text(self.name, self._asked(args, kwargs)[0], "ir")
+
+    @boundary
+    def asm(self, *args: Any, **kwargs: Any) -> str:
+        """The assembly for these arguments; without any, of what was compiled last.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
+        """
+        return code_text(self.name, self._asked(args, kwargs)[0], "asm")
+
+    def _asked(
+        self, args: Sequence[Any], kwargs: dict[str, Any], with_values: bool = False
+    ) -> tuple[Program, list[Any]]:
+        """The program that is asked about, and values for its parameters if these are needed."""
+        if args or kwargs or _takes_nothing(self.function):
+            leaves, structure = self._leaves(args, kwargs)
+            trace, program = self._compiled(leaves, structure)
+            return program, [_plain(v) for v in _values(leaves, trace)]
+        if not self._cache:
+            raise ArgumentError(
+                "not-compiled",
+                f"{self.name} was compiled for no arguments yet, so there is nothing to tell",
+                hint=f"{self.name}.explain(x), or call it first",
+            )
+        if with_values:
+            raise ArgumentError(
+                "bad-argument", f"{self.name}.explain(time=True) needs arguments to run with"
+            )
+        last = self._cache.get(self._last_key or ()) or next(reversed(self._cache.values()))
+        return last[1], []
+
     def explain_compiles(self) -> str:
         """Why each compile happened, and what each compiled graph holds on to."""
         lines = [f"{self.name}: {len(self._reasons)} compiles"]
@@ -224,45 +259,6 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}, {len(self._cache)} signatures>"
-
-
-def _leaf_key(leaf: Any) -> Any:
-    kind = leaf_aval(leaf)
-    if isinstance(kind, Aval):
-        return kind
-    value = kind.value
-    if callable(value) or value_key(value).startswith(f"{type(value).__name__}:<"):
-        return _Same(value)
-    return type(value), value_key(value)
-
-
-class _Same:
-    """A key that holds on to an object and equals only itself."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    @property
-    def _parts(self) -> tuple[int, int]:
-        # Each access to a method makes a new object: what counts is its owner and its function.
-        if isinstance(self.value, types.MethodType):
-            return id(self.value.__self__), id(self.value.__func__)
-        return id(self.value), 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._parts == other._parts
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-def _shown(key: Any) -> str:
-    if isinstance(key, Aval):
-        return f"{key} number" if key.weak else str(key)
-    return str(key[1]) if isinstance(key, tuple) else repr(key)
 
 
 def _values(leaves: Sequence[Any], trace: Trace) -> list[Any]:
@@ -296,6 +292,13 @@ def _require_arguments(word: str, function: Callable[..., Any], names: Iterable[
                 "no-such-argument",
                 f"{word} names {name!r}, the function has: {', '.join(parameters)}",
             )
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    try:
+        return not inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of a function that is not written in Python
+        return False
 
 
 @boundary

@@ -19,6 +19,7 @@ from anabranch.diff.call import CALL
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, GraphError, ShapeError
 from anabranch.frontends.entries import graph_entry, weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
+from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.tensor import Tensor
 from anabranch.passes.prune import prune
 
@@ -167,6 +168,35 @@ class CompiledGraph:
             9.0
         """
         return self.program.raw()
+
+    @boundary
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+        """What became of the graph: passes, steps, memory; `print` it.
+
+        Args:
+            args, kwargs: values to run it with, needed for `time=True` only.
+            time: also run it, and measure each step against what a core of this machine can do.
+        """
+        values = self._checked_all(self._values(args, kwargs)) if time else None
+        return explained(self.name, self.program, values)
+
+    @boundary
+    def ir(self) -> str:
+        """Its LLVM IR.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend.
+        """
+        return code_text(self.name, self.program, "ir")
+
+    @boundary
+    def asm(self) -> str:
+        """Its assembly.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend.
+        """
+        return code_text(self.name, self.program, "asm")
 
     def _checked_all(self, values: Sequence[Any]) -> list[Any]:
         return [self._checked(p, v) for p, v in zip(self.parameters, values, strict=True)]

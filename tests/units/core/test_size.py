@@ -1,4 +1,4 @@
-"""Graphs at size: counts and generous bounds; `benchmarks/size.py` has the seconds."""
+"""Graphs at size: counts and generous bounds; `benchmarks/run.py size` has the seconds."""
 
 import copy
 import gc

@@ -157,7 +157,7 @@ class Raw:
         self._resting = ctypes.c_void_p()
         text = RawText(len(self.parameters), len(fixed), len(self.outputs), workspace)
         names = ["table", "raw", "bound", "of_doubles"]
-        self._loaded = target.Loaded(target.object_code(text.ir), names)
+        self._loaded = target.Loaded([target.object_code(text.ir)], names)
         addresses = {
             "resting": ctypes.addressof(self._resting),
             "program": program,
