@@ -18,6 +18,8 @@ from anabranch import ops as ops
 from anabranch import random as random
 from anabranch import testing as testing
 from anabranch import xp as xp
+from anabranch.backends.native.threads import get_num_threads as get_num_threads
+from anabranch.backends.native.threads import set_num_threads as set_num_threads
 from anabranch.core.bind import scope as scope
 from anabranch.core.check import check as check
 from anabranch.core.config import config as config
