@@ -78,6 +78,10 @@ CASES = {
     "a matrix as a row": (lambda w, v: (w.reshape(36) * 2.0).reshape(6, 6), (0,)),
     "a row spread out": (lambda w, v: w + w[0], (0,)),
     "a column spread out": (lambda w, v: w * w[:, :1], (0,)),
+    "joined from parts": (lambda w, v: ab.concatenate([w[:3] * 2.0, v[3:] + w[3:]]), (0,)),
+    "joined, then read": (lambda w, v: (ab.concatenate([w[3:], v[3:]]), w * 2.0), (0, 1)),
+    "a running sum": (lambda w, v: ab.cumsum(w, axis=0) * 1.0, (0,)),
+    "rows picked": (lambda w, v: w[np.array([5, 4, 3, 2, 1, 0])] + v, (0,)),
     "a long way round": (lambda w, v: ab.exp(w) / ab.sum(ab.exp(w)) @ v + w, (0,)),
 }
 
