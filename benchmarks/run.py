@@ -171,7 +171,7 @@ def main() -> int:
         if bar["workload"] in options.workloads and bar["verdict"] != "not measured":
             against = bar.get("peer", "at most")
             print(
-                f"  {bar['verdict']:7}{bar['factor']:6.2f}  {bar['workload']}: {bar['case']}"
+                f"  {bar['verdict']:7}{bar['factor']:6.2f}  {bar['workload']}: {table.case_of(bar)}"
                 f", {against} {bar.get('least', bar.get('most')):g}: {bar['value']:.3g}"
             )
     return code
