@@ -74,9 +74,8 @@ def test_what_was_not_measured_says_why(results, why):
 
 def test_of_several_cases_the_worst_is_told():
     row = {"anabranch": figure(1.0)}
-    cases = {
-        name: {"peers": row | {"jax": figure(r, r)}} for name, r in zip("abc", (3.0, 1.0, 9.0))
-    }
+    ratios = {"a": 3.0, "b": 1.0, "c": 9.0}
+    cases = {name: {"peers": row | {"jax": figure(r, r)}} for name, r in ratios.items()}
     bar = {"workload": "work", "case": ["a", "b", "c", "d"], "peer": "jax", "least": 2}
     (checked,) = bars.check([bar], {"work": {"cases": cases}})
     told = {key: checked[key] for key in ("verdict", "worst", "factor", "met", "measured")}
