@@ -47,7 +47,7 @@ LEVELS: dict[str, list[str]] = {
     "browser": ["--requirement", "requirements/browser.txt"],
     "peers": ["--requirement", "requirements/peers.txt"],
 }
-INPUTS = ("pyproject.toml", *(f"requirements/{level}.txt" for level in LEVELS if level != "run"))
+INPUTS = ("pyproject.toml", *(f"requirements/{level}.txt" for level in list(LEVELS)[1:]))
 
 Command = tuple[str | Path, ...]
 PYTEST: Command = (PYTHON, "-m", "pytest", "-n", "auto")

@@ -77,7 +77,7 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
     # erf(x) = x + x * ERF(z), up to ERF_END
     "ERF": (of_square(lambda x: mp.erf(x) / x - 1), TINY, ERF_END**2, 11, 5),
     # exp(x*x) erfc(x) = w * ERFCX(u), w = 1 / (x + ERFCX_TURN), u = 1 - 2 ERFCX_TURN w
-    "ERFCX": (erfcx_turned, turned(0.5), turned(28), 20, 10),
+    "ERFCX": (erfcx_turned, turned(ERF_END), turned(27.3), 20, 10),
     # atanh(s)/s = 1 + z/3 + z*z * ATANH(z), as for LOG
     "ATANH": (
         of_square(lambda s: (log_rest(s) / 2 - mp.mpf(1) / 3) / s**2),
@@ -127,8 +127,8 @@ def print_constants() -> None:
         print(f"QUARTERS_{bits} = {tuple(found)!r}")
     f, low, high, *degrees = FITS["ERFCX"]
     for bits, digits, degree in ((64, 53, degrees[0]), (32, 24, degrees[1])):
-        start = polynomial(f, low, high, mp.mpf(0), degree)[0]
-        print(f"ERFCX_START_{bits} = {tuple(parts(start, digits, 2))!r}")
+        exact = polynomial(f, low, high, mp.mpf(0), degree)[:2]
+        print(f"ERFCX_START_{bits} = {tuple(tuple(parts(c, digits, 2)) for c in exact)!r}")
     print(f"THIRD = {tuple(parts(mp.mpf(1) / 3, 53, 2))!r}")
     print(f"TWICE_LOG2_E = {tuple(parts(2 / mp.log(2), 53, 2))!r}")
     print(f"CBRT = {tuple(fitted(mp.cbrt, 0.7, 5.7, 6))!r}")

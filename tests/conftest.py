@@ -22,6 +22,9 @@ settings.register_profile("fast", derandomize=True, deadline=None, database=None
 settings.register_profile("search", max_examples=2_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
+# Nor must code that another process has compiled; what tests of the cache keep is their own.
+os.environ["ANABRANCH_CACHE_DIR"] = ""
+
 REQUIREMENTS = Path(__file__).with_name("requirements.toml")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes as _ml_dtypes
 import numpy as _numpy
 
+from anabranch import cache as cache
 from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
 from anabranch import datasets as datasets
 from anabranch import errors as errors
@@ -16,6 +17,7 @@ from anabranch import linalg as linalg
 from anabranch import ops as ops
 from anabranch import random as random
 from anabranch import testing as testing
+from anabranch import xp as xp
 from anabranch.core.bind import scope as scope
 from anabranch.core.check import check as check
 from anabranch.core.config import config as config
@@ -36,6 +38,7 @@ from anabranch.errors import AnabranchError as AnabranchError
 from anabranch.errors import ArgumentError as ArgumentError
 from anabranch.errors import DomainError as DomainError
 from anabranch.errors import DTypeError as DTypeError
+from anabranch.errors import ExchangeError as ExchangeError
 from anabranch.errors import FreedGraphError as FreedGraphError
 from anabranch.errors import GradientCheckError as GradientCheckError
 from anabranch.errors import GraphError as GraphError
@@ -49,6 +52,7 @@ from anabranch.errors import ShapeError as ShapeError
 from anabranch.errors import StaleValueError as StaleValueError
 from anabranch.errors import TraceError as TraceError
 from anabranch.errors import TraceFileError as TraceFileError
+from anabranch.frontends.array_api.exchange import asarray as asarray
 from anabranch.frontends.compiled import compile as compile
 from anabranch.frontends.creation import arange as arange
 from anabranch.frontends.creation import empty as empty
@@ -65,7 +69,6 @@ from anabranch.frontends.custom import custom_derivative as custom_derivative
 from anabranch.frontends.derived import hessian as hessian
 from anabranch.frontends.derived import hvp as hvp
 from anabranch.frontends.derived import jacobian as jacobian
-from anabranch.frontends.eager import asarray as asarray
 from anabranch.frontends.eager import no_grad as no_grad
 from anabranch.frontends.eager import tensor as tensor
 from anabranch.frontends.intermediates import find as find

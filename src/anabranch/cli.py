@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import anabranch as ab
 from anabranch import demo
-from anabranch.commands import check, draw, expression, grads, record, story, table, why
+from anabranch.commands import cache, check, draw, expression, grads, record, story, table, why
 from anabranch.commands.failure import STOPPED, UNREADABLE, USAGE, CommandError, did_you_mean
 from anabranch.commands.options import add_common
 
@@ -27,6 +27,7 @@ COMMANDS: dict[str, ModuleType] = {
     "record": record,
     "draw": draw,
     "demo": demo,
+    "cache": cache,
 }
 _GROUPS = ("look", "ask", "keep", "try")
 _HELP = """usage: anabranch VERB INPUT [OPTIONS]

@@ -5,6 +5,7 @@
     ├── DTypeError                  also TypeError
     ├── ArgumentError               also TypeError
     ├── DomainError                 also ValueError
+    ├── ExchangeError               also BufferError, ValueError: memory that cannot be shared
     ├── OutOfRangeError             also IndexError
     ├── GraphError                  also ValueError
     ├── TraceError                  also TypeError
@@ -94,6 +95,10 @@ class ArgumentError(AnabranchError, TypeError):
 
 class DomainError(AnabranchError, ValueError):
     """An argument's value lies outside what the function accepts."""
+
+
+class ExchangeError(AnabranchError, BufferError, ValueError):
+    """Memory that cannot be shared, or lies elsewhere."""
 
 
 class OutOfRangeError(AnabranchError, IndexError):

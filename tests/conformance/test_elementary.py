@@ -145,7 +145,9 @@ def real(op):
     return [i for i, x in enumerate(made) if x.dtype.kind == "f"] if y.dtype.kind == "f" else []
 
 
-@pytest.mark.parametrize("op", [op for op in FLOATS if real(op)], ids=lambda op: op.name)
+@pytest.mark.parametrize(
+    "op", [op for op in FLOATS if real(op) and op.name != "imag"], ids=lambda op: op.name
+)
 def test_nan_in_is_nan_out(op):
     attrs = op.samples[-1].attrs
     for slot in real(op)[:1] if op.name == "copysign" else real(op):  # a NaN has a sign, no more

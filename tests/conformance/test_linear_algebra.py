@@ -434,3 +434,20 @@ def test_the_chain_rule_holds_for_every_pair_of_matrix_functions(outer):
 
         report = ab.check_gradients(f, x, rtol=1e-5)
         assert report.ok, f"{outer} of {inner}\n{report}"
+
+
+@pytest.mark.parametrize("name", ["eigvalsh", "svdvals"])
+def test_second_derivatives_through_equal_values_are_right_or_nan(name):
+    """The first is made of vectors, which turn without bound where values are equal."""
+    values = getattr(linalg, name)
+
+    def f(x):
+        return ab.sum(values(x) ** 2)
+
+    with np.errstate(all="ignore"):
+        assert np.isnan(ab.hessian(f)(np.eye(2))).all()
+    apart = ab.hessian(f)(np.diag([1.0, 2.0])).reshape(4, 4)
+    half = name == "eigvalsh"  # which reads both triangles
+    wanted = np.diag([2.0, 1.0 if half else 2.0, 1.0 if half else 2.0, 2.0])
+    wanted[1, 2] = wanted[2, 1] = 1.0 if half else 0.0
+    np.testing.assert_allclose(apart, wanted, atol=1e-12)

@@ -11,8 +11,6 @@ import pytest
 import anabranch as ab
 from anabranch.core.registry import lookup
 
-pytest.importorskip("llvmlite")
-
 inf, nan = math.inf, math.nan
 INTEGERS = [np.dtype(f"{sign}int{bits}") for bits in (8, 16, 32, 64) for sign in ("", "u")]
 FLOATS = [np.dtype(t) for t in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)]

@@ -16,7 +16,7 @@ def torch_functions(torch):
     same += " subtract multiply divide arctan2 hypot copysign heaviside maximum minimum"
     same += " logaddexp fmod remainder floor_divide nextafter equal:eq not_equal:ne less"
     same += " less_equal greater greater_equal logical_and logical_or logical_xor logical_not"
-    same += " bitwise_and bitwise_or bitwise_xor invert:bitwise_not matmul"
+    same += " conj real bitwise_and bitwise_or bitwise_xor invert:bitwise_not matmul"
     table = named(torch, same)
     table |= {
         "identity": lambda x: x * 1,
@@ -72,6 +72,7 @@ def torch_functions(torch):
         "linalg.inv": linalg.inv,
         "linalg.pinv": lambda x, rtol: linalg.pinv(x, rtol=rtol),
         "linalg.solve": solved(linalg),
+        "linalg.lstsq": least_squares(linalg),
         "linalg.solve_triangular": triangular(linalg),
         "linalg.cholesky": lambda x: linalg.cholesky(symmetric(x, x.mT)),
         "linalg.eigh": lambda x: tuple(linalg.eigh(symmetric(x, x.mT))),
@@ -116,7 +117,7 @@ def autograd_functions(np, special):
     same += " sinc isnan isinf isfinite add subtract multiply divide arctan2 maximum minimum"
     same += " logaddexp fmod remainder floor_divide nextafter equal not_equal less less_equal"
     same += " greater greater_equal logical_and logical_or logical_xor logical_not"
-    same += " matmul where"
+    same += " conj real imag matmul where"
     table = named(np, same)
     table |= named(special, "sigmoid:expit erf erfc erfinv lgamma:gammaln digamma:psi")
     table |= {
@@ -246,6 +247,17 @@ def pooled(F, x, window, stride, dilation, padding):
 def solved(linalg):
     def solve(a, b):
         return linalg.solve(a, b[..., None])[..., 0] if b.ndim == 1 else linalg.solve(a, b)
+
+    return solve
+
+
+def least_squares(linalg):
+    def solve(a, b, rcond):
+        if 0 in a.shape or a.ndim != 2 or b.ndim > 2:
+            raise NotImplementedError("they have nothing like it")
+        if b.ndim == 1:
+            return linalg.lstsq(a, b[..., None]).solution[..., 0]
+        return linalg.lstsq(a, b).solution
 
     return solve
 

@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "src" / "anabranch"
 PUBLIC = "anabranch"  # the package as its users see it: its __init__
 BELOW_TESTING = {
     *("errors", "core", "ops", "composed", "diff", "passes"),
-    *("backends", "backends.base", "backends.reference", "backends.native"),
-    *("frontends", "datasets", "linalg", "random"),
+    *("backends", "backends.plan", "backends.base", "backends.reference", "backends.native"),
+    *("frontends", "datasets", "linalg", "random", "xp"),
 }
 # room: the rooms that it may import from.  Its own modules are always allowed.
 LADDER: dict[str, set[str]] = {
@@ -25,26 +25,30 @@ LADDER: dict[str, set[str]] = {
     "composed": {"errors", "core", "ops"},
     "diff": {"errors", "core", "ops"},
     "passes": {"errors", "core", "ops"},
-    "backends.base": {"errors", "core"},
-    "backends.reference": {"errors", "core", "passes", "backends.base"},
+    "backends.plan": {"core"},
+    "backends.base": {"errors", "core", "backends.plan"},
+    "backends.reference": {"errors", "core", "passes", "backends.base", "backends.plan"},
     "backends.native": {
-        *("errors", "core", "ops", "passes", "backends.base", "backends.reference"),
+        *("errors", "core", "ops", "passes"),
+        *("backends.base", "backends.plan", "backends.reference"),
     },
     "backends": {"backends.base", "backends.reference"},  # its __init__ gathers them
     "frontends": {
         *("errors", "core", "ops", "composed", "diff", "passes"),
-        *("backends", "backends.base", "backends.reference", "backends.native"),
+        *("backends", "backends.plan", "backends.base", "backends.reference", "backends.native"),
     },
     "testing": BELOW_TESTING | {PUBLIC},
     "inspection": BELOW_TESTING | {"testing"},
     "datasets": set(),
     "linalg": {"core", "composed"},  # a namespace of what they hold
     "random": {"core", "composed", "frontends"},  # a namespace of what they hold
+    "cache": {"backends.native"},  # a namespace of what it tells
+    "xp": {"frontends"},  # the same, under the names of the array API standard
     "demo": {PUBLIC},
     "commands": {PUBLIC, "errors", "core", "frontends", "inspection"},
     "cli": {PUBLIC, "demo", "commands"},
     "__main__": {"cli"},
-    PUBLIC: BELOW_TESTING | {"testing", "inspection"},
+    PUBLIC: BELOW_TESTING | {"cache", "testing", "inspection"},
 }
 REQUIRED = {"numpy", "ml_dtypes", "optree"}
 

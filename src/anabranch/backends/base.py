@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from anabranch.backends.plan import Plan, Timing
 from anabranch.core.graph import Graph
 
 
@@ -65,6 +66,20 @@ class Executable(Protocol):
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """A quicker way to call it; None if there is none."""
+        ...
+
+    # Looking at it
+
+    def plan(self) -> Plan:
+        """What it consists of."""
+        ...
+
+    def text(self, kind: str) -> str | None:
+        """Its `"ir"` or `"asm"`; None if it has none."""
+        ...
+
+    def timing(self, arguments: Sequence[Any]) -> Timing | None:
+        """What each step of the plan takes with these arguments; None if there are no steps."""
         ...
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anabranch.backends.base import Call, Capabilities
+from anabranch.backends.plan import Plan
 from anabranch.core.bind import state
 from anabranch.core.domain import is_watched, outside, tell
 from anabranch.core.dtype import BFLOAT16
@@ -67,7 +68,13 @@ def blame(error: Exception, node: Node, graph: str) -> None:
 
 
 class ReferenceExecutable:
-    """The instructions of a graph over numbered places that hold its values."""
+    """The instructions of a graph over numbered places that hold its values.
+
+    Attributes:
+        remark: why it is this one that runs, and how.
+    """
+
+    remark = "NumPy computes node after node, each value in an array of its own; no code is made"
 
     def __init__(self, graph: Graph) -> None:
         self._name = graph.name
@@ -123,6 +130,18 @@ class ReferenceExecutable:
 
     def function(self, call: Call) -> None:
         """None: NumPy is called from Python."""
+
+    # Looking at it
+
+    def plan(self) -> Plan:
+        """No steps of its own: each node is one."""
+        return Plan("reference", remark=self.remark)
+
+    def text(self, kind: str) -> None:
+        """None: no code is made."""
+
+    def timing(self, arguments: Sequence[Any]) -> None:
+        """None: `ab.inspect` looks at node after node."""
 
     def _chosen_program(self) -> list[Instruction]:
         if not is_watched():

@@ -13,14 +13,20 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.bind import is_operand
-from anabranch.core.entry import leaving
+from anabranch.core.entry import boundary, leaving
 from anabranch.core.places import At
 from anabranch.core.registry import functions
-from anabranch.errors import AnabranchError, ArgumentError
+from anabranch.errors import AnabranchError, ArgumentError, ExchangeError
 
 Method = Callable[..., Any]
 _functions = functions()  # filled when the ops are imported; looked up at each call
+_namespaces: list[Callable[[str | None], Any]] = []
 SYMBOLS: dict[str, str] = {}  # how Python writes the ops that have an operator, by op name
+
+
+def offer_namespace(of_version: Callable[[str | None], Any]) -> None:
+    """Say what module `__array_namespace__` gives for a version of the array API standard."""
+    _namespaces[:] = [of_version]
 
 
 def _is_ours(other: Any) -> bool:
@@ -140,6 +146,31 @@ class Operators:
     take = _call("take")
     trace = _call("matrix_trace")
 
+    @boundary
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The functions of the array API standard: `anabranch.xp`.
+
+        Raises:
+            ArgumentError: `[no-such-version]`.
+        """
+        return _namespaces[0](api_version)
+
+    @property
+    def device(self) -> str:
+        """Where values lie: always "cpu"."""
+        return "cpu"
+
+    @boundary
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """The value itself, for there is one device.
+
+        Raises:
+            ExchangeError: `[no-such-device]`.
+        """
+        if device != "cpu" or stream is not None:
+            raise ExchangeError("no-such-device", f"values lie on 'cpu', not on {device!r}")
+        return self
+
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         # NumPy would convert to an array and so drop the history without a word.
         name = f"{func.__module__}.{func.__name__}".removeprefix("numpy.")
@@ -194,6 +225,11 @@ class Operators:
     def T(self) -> Any:  # noqa: N802  # NumPy's name
         """The value with its axes reversed."""
         return self.transpose()
+
+    @property
+    def mT(self) -> Any:  # noqa: N802  # the standard's name
+        """The value with its last two axes swapped."""
+        return _call("matrix_transpose")(self)
 
     @property
     def aval(self) -> Any:

@@ -23,6 +23,7 @@ from anabranch.errors import ArgumentError
 from anabranch.frontends.containers import flatten, positional_names
 from anabranch.frontends.donation import donated_parameters, given_away
 from anabranch.frontends.execution import Passes, Program, find_backend
+from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.quick import quick_entry, weakly
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
@@ -182,6 +183,63 @@ class CompiledFunction:
         """The optimised graph for these arguments."""
         return self.program(*args, **kwargs).optimised
 
+    @boundary
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+        """What became of the function for these arguments: passes, steps, memory; `print` it.
+
+        Without arguments it speaks of what was compiled last.
+
+        Args:
+            args, kwargs: as for a call; what they would compile is compiled, and nothing is run.
+            time: also run it, and measure each step against what a core of this machine can do.
+
+        Raises:
+            ArgumentError: `[not-compiled]` without arguments, before anything was compiled.
+        """
+        if time:
+            program, values = self._asked(args, kwargs, with_values=True)
+            return explained(self.name, program, values)
+        return explained(self.name, self._asked(args, kwargs)[0])
+
+    @boundary
+    def ir(self, *args: Any, **kwargs: Any) -> str:
+        """The LLVM IR for these arguments; without any, of what was compiled last.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
+        """
+        return code_text(self.name, self._asked(args, kwargs)[0], "ir")
+
+    @boundary
+    def asm(self, *args: Any, **kwargs: Any) -> str:
+        """The assembly for these arguments; without any, of what was compiled last.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
+        """
+        return code_text(self.name, self._asked(args, kwargs)[0], "asm")
+
+    def _asked(
+        self, args: Sequence[Any], kwargs: dict[str, Any], with_values: bool = False
+    ) -> tuple[Program, list[Any]]:
+        """The program that is asked about, and values for its parameters if these are needed."""
+        if args or kwargs or _takes_nothing(self.function):
+            leaves, structure = self._leaves(args, kwargs)
+            trace, program = self._compiled(leaves, structure)
+            return program, [_plain(v) for v in _values(leaves, trace)]
+        if not self._cache:
+            raise ArgumentError(
+                "not-compiled",
+                f"{self.name} was compiled for no arguments yet, so there is nothing to tell",
+                hint=f"{self.name}.explain(x), or call it first",
+            )
+        if with_values:
+            raise ArgumentError(
+                "bad-argument", f"{self.name}.explain(time=True) needs arguments to run with"
+            )
+        last = self._cache.get(self._last_key or ()) or next(reversed(self._cache.values()))
+        return last[1], []
+
     def explain_compiles(self) -> str:
         """Why each compile happened, and what each compiled graph holds on to."""
         lines = [f"{self.name}: {len(self._reasons)} compiles"]
@@ -270,6 +328,13 @@ def _require_arguments(word: str, function: Callable[..., Any], names: Iterable[
                 "no-such-argument",
                 f"{word} names {name!r}, the function has: {', '.join(parameters)}",
             )
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    try:
+        return not inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of a function that is not written in Python
+        return False
 
 
 @boundary

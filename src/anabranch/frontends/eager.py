@@ -24,7 +24,7 @@ from anabranch.core.dtype import FLOATS
 from anabranch.core.entry import boundary
 from anabranch.core.node import Literal, make_node
 from anabranch.core.op import Op
-from anabranch.core.values import as_array, held_narrow, plain, settled
+from anabranch.core.values import held_narrow, plain, settled
 from anabranch.frontends.stale import used_again
 from anabranch.frontends.tensor import Tensor, make_tensor, next_id
 
@@ -137,19 +137,6 @@ def tensor(
     made: Tensor = Tensor.__new__(Tensor)
     made._fill(data, requires_grad, name, dtype)
     return made
-
-
-@boundary
-def asarray(data: Any, dtype: Any = None) -> Tensor:
-    """A tensor as the array API standard makes it: integers stay integers.
-
-    Example:
-        >>> import anabranch as ab
-        >>> ab.asarray([1, 2]).dtype
-        dtype('int64')
-    """
-    array = as_array(data.value if isinstance(data, Tensor) else data, dtype)
-    return make_tensor(settled(array))
 
 
 @contextmanager

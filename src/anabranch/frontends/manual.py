@@ -18,6 +18,7 @@ from anabranch.core.values import ARRAYS, as_array, plain, settled
 from anabranch.diff.call import CALL
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, GraphError, ShapeError
 from anabranch.frontends.execution import Passes, Program, find_backend
+from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.tensor import Tensor
 from anabranch.passes.prune import prune
 
@@ -129,6 +130,35 @@ class CompiledGraph:
     def prepared(self, *args: Any, **kwargs: Any) -> tuple[Program, list[Any]]:
         """The program, and the checked value of each parameter for these arguments."""
         return self.program, self._checked_all(self._values(args, kwargs))
+
+    @boundary
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+        """What became of the graph: passes, steps, memory; `print` it.
+
+        Args:
+            args, kwargs: values to run it with, needed for `time=True` only.
+            time: also run it, and measure each step against what a core of this machine can do.
+        """
+        values = self._checked_all(self._values(args, kwargs)) if time else None
+        return explained(self.name, self.program, values)
+
+    @boundary
+    def ir(self) -> str:
+        """Its LLVM IR.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend.
+        """
+        return code_text(self.name, self.program, "ir")
+
+    @boundary
+    def asm(self) -> str:
+        """Its assembly.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend.
+        """
+        return code_text(self.name, self.program, "asm")
 
     def _checked_all(self, values: Sequence[Any]) -> list[Any]:
         return [self._checked(p, v) for p, v in zip(self.parameters, values, strict=True)]

@@ -7,25 +7,24 @@ and the node owns its input tensors, so a program lives exactly as long as its r
 from __future__ import annotations
 
 import contextlib
-import operator
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from anabranch.core.aval import Aval, aval_of
-from anabranch.core.bind import current_source, state
+from anabranch.core.bind import current_source
 from anabranch.core.dtype import FLOATS, is_floating
 from anabranch.core.entry import boundary
 from anabranch.core.leaves import CONSTANT, PARAMETER
 from anabranch.core.node import Node, make_node
 from anabranch.core.op import NoGradient, Unsupported
-from anabranch.core.operators import Operators
-from anabranch.core.source import RawSource, is_item_assignment
+from anabranch.core.source import RawSource
 from anabranch.core.values import as_array, as_floats
 from anabranch.diff.region import ancestors
 from anabranch.diff.rules import partial_value
-from anabranch.errors import ArgumentError, DTypeError, ShapeError, TraceError
+from anabranch.errors import ArgumentError, DTypeError, ShapeError
+from anabranch.frontends.conversions import Conversions
 from anabranch.frontends.engine import ForwardOrder, backward, input_values
 from anabranch.frontends.stale import handing_out
 
@@ -34,7 +33,7 @@ next_id = count().__next__
 _FRAMES = 5  # of the library between a user's line and `capture`
 
 
-class Tensor(Operators):
+class Tensor(Conversions):
     """A value with a memory. Made by `ab.tensor` and by ops on tensors.
 
     `data` and `grad` are NumPy arrays; `grad` is None until a contribution has arrived.
@@ -270,52 +269,12 @@ class Tensor(Operators):
         print(f"{label} = {self.value}")
         return self
 
-    # Conversions
+    # Copies and text
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy, deep or pickled, is a leaf: history is shared by no two programs.
         requires_grad = self._requires_grad and self.is_leaf
         return _rebuilt, (np.array(self.value), requires_grad, self.name, self.grad)
-
-    def numpy(self) -> Array:
-        """A copy of the value."""
-        return np.array(self.value)
-
-    def item(self) -> Any:
-        """The value of a one-element tensor as a Python number."""
-        return self.value.item()
-
-    @boundary
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        self._require_no_history()
-        return np.array(self.value, dtype)
-
-    def _require_no_history(self) -> None:
-        if self._tracked and state.recording:
-            raise TraceError(
-                "recorded-value",
-                "NumPy needs an array, but this tensor is recorded and would lose its history",
-                hint="x.data is the array; ab has functions of NumPy's names",
-            )
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    @boundary
-    def __float__(self) -> float:
-        if is_item_assignment():  # array[i] = tensor: NumPy asks for the number to store
-            self._require_no_history()
-        return float(self.value)
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-    def __index__(self) -> int:
-        return operator.index(self.value)
-
-    def __format__(self, spec: str) -> str:
-        # So that f"{loss:.4f}" prints a number.
-        return format(self.item(), spec) if spec and self.size == 1 else format(repr(self), spec)
 
     def __repr__(self) -> str:
         parts = [np.array2string(np.asarray(self.value), separator=", ", prefix="tensor(")]
@@ -395,9 +354,6 @@ def _rebuilt(data: Array, requires_grad: bool, name: str | None, grad: Array | N
     return tensor
 
 
-_new = object.__new__
-
-
 def make_tensor(
     value: Any,
     node: Node | None = None,
@@ -406,7 +362,7 @@ def make_tensor(
     requires_grad: bool | None = None,
 ) -> Tensor:
     """A tensor around a value that nobody else will change."""
-    tensor: Tensor = _new(Tensor)
+    tensor: Tensor = object.__new__(Tensor)
     tensor.value = value
     if node is None:
         tensor._tracked = tensor._requires_grad = False

@@ -32,7 +32,10 @@ class Rewrite:
 
     def moved(self, edge: Any) -> Any:
         """The new edge or literal for an old one; literals stay."""
-        if isinstance(edge, Literal):
+        kind = type(edge)
+        if kind is Node and len(edge.avals) == 1:
+            return self.mapping[edge.id]
+        if kind is Literal:
             return edge
         found = self.mapping[edge.node.id]
         is_whole = isinstance(found, Node) and len(edge.node.avals) > 1
@@ -60,9 +63,7 @@ class Rewrite:
 
     def owed(self, node: Node) -> list[RawSource]:
         """The lines of what an old node reads as literals now: they can keep none themselves."""
-        if not self._owed:
-            return []
-        numbers = (e.node.id for e in node.inputs if not isinstance(e, Literal))
+        numbers = [e.node.id for e in node.inputs if not isinstance(e, Literal)]
         return [line for number in numbers for line in self._owed.get(number, ())]
 
     def _settle(self) -> None:
@@ -75,7 +76,7 @@ Pass = Callable[[Graph], Rewrite]
 Replace = Callable[[Rewrite, Node, tuple[Any, ...]], Any]
 
 
-def copied(graph: Graph, nodes: Iterable[Node], replace: Replace = lambda *_: None) -> Rewrite:
+def copied(graph: Graph, nodes: Iterable[Node], replace: Replace | None = None) -> Rewrite:
     """Copy these nodes into a new graph with all parameters, in order.
 
     `replace(rewrite, node, new inputs)` may name what takes this node's place: a node of the new
@@ -86,29 +87,42 @@ def copied(graph: Graph, nodes: Iterable[Node], replace: Replace = lambda *_: No
     new = Graph(graph.name, graph.backend)
     rewrite = Rewrite(new, {}, _fixed=frozenset(edge.node.id for edge in graph.outputs))
     kept = {node.id: node for node in (*graph.parameters, *nodes)}
-    for _, node in sorted(kept.items()):
-        inputs = tuple(map(rewrite.moved, node.inputs))
-        with in_place_of(node):
-            found = replace(rewrite, node, inputs)
-        if isinstance(found, Literal):
-            if rewrite.may_be_literal(node):
-                rewrite.hand_on(node, found, [*lines(node), *rewrite.owed(node)])
-                rewrite.mapping[node.id] = found
-                continue
+    before = state.origin, state.scope, state.line
+    try:
+        for _, node in sorted(kept.items()):
+            inputs = tuple([rewrite.moved(edge) for edge in node.inputs])
             found = None
-        if found is None:
-            found = new.append(node.op, inputs, node.attrs, node.avals, like=node)
-            if node.kind == "parameter":
-                new.parameters.append(found)
-        else:
-            _take_over(rewrite, found, node)
-        if owed := rewrite.owed(node):
-            rewrite.give(found, owed)
-        rewrite.mapping[node.id] = found
+            if replace is not None:
+                # As `in_place_of` does it, but once for all nodes: this loop is run a lot.
+                state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
+                found = replace(rewrite, node, inputs)
+            _put(rewrite, node, inputs, found)
+    finally:
+        state.origin, state.scope, state.line = before
     if graph.outputs:
         new.set_outputs(map(rewrite.moved, graph.outputs))
     rewrite._settle()
     return rewrite
+
+
+def _put(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...], found: Any) -> None:
+    """Let what was found take an old node's place, or a copy of it."""
+    new = rewrite.graph
+    if isinstance(found, Literal):
+        if rewrite.may_be_literal(node):
+            rewrite.hand_on(node, found, [*lines(node), *rewrite.owed(node)])
+            rewrite.mapping[node.id] = found
+            return
+        found = None
+    if found is None:
+        found = new.append(node.op, inputs, node.attrs, node.avals, like=node)
+        if node.kind == "parameter":
+            new.parameters.append(found)
+    else:
+        _take_over(rewrite, found, node)
+    if rewrite._owed and (owed := rewrite.owed(node)):
+        rewrite.give(found, owed)
+    rewrite.mapping[node.id] = found
 
 
 def in_place_of(node: Node) -> AbstractContextManager[None]:

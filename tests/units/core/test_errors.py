@@ -15,6 +15,7 @@ ROOTS = {
     "DTypeError": TypeError,
     "ArgumentError": TypeError,
     "DomainError": ValueError,
+    "ExchangeError": BufferError,
     "OutOfRangeError": IndexError,
     "GraphError": ValueError,
     "TraceError": TypeError,

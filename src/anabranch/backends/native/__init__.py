@@ -27,11 +27,15 @@ class NativeBackend:
     capabilities = Capabilities()
 
     def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
-        made = None if any(node.logs for node in graph.nodes) else _executable_type()
-        if made is None:
-            return ReferenceBackend().compile(graph)
-        executable: Executable = made(graph, donated)
-        return executable
+        is_logged = any(node.logs for node in graph.nodes)
+        made = None if is_logged else _executable_type()
+        if made is not None:
+            executable: Executable = made(graph, donated)
+            return executable
+        stands_in = ReferenceBackend().compile(graph)
+        reason = "a value is logged at each run" if is_logged else "llvmlite cannot be imported"
+        stands_in.remark = f"{reason}, so {stands_in.remark}"
+        return stands_in
 
 
 @functools.lru_cache(maxsize=1)

@@ -92,7 +92,7 @@ def addresses() -> dict[str, int]:
     ir = _IR.replace("COUNT", str(len(_FUNCTIONS)))
     for place, name in enumerate(_FUNCTIONS):
         ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
-    loaded = target.Loaded(target.object_code(ir), ["table", "back", "unlocked"])
+    loaded = target.Loaded([target.object_code(ir)], ["table", "back", "unlocked"])
     target.keep_for_good(loaded)
     table = (ctypes.c_void_p * len(_FUNCTIONS)).from_address(loaded.addresses["table"])
     table[:] = [layout.address(name) for name in _FUNCTIONS]

@@ -109,9 +109,9 @@ class Circular(Powers):
     @on_floats
     def arcsin(self, x: Val) -> Val:
         is_low, s, rest = self._arcsine(x)
-        high, low = (self._c(x, part) for part in self._quarters(x)[2])
-        twice = self.add(s, s)
-        beyond = self.subtract(high, self.subtract(twice, self.subtract(low, self.add(rest, rest))))
+        quarter, more = (self._c(x, part) for part in self._quarters(x)[2])
+        high, low = self.sum_parts(quarter, self.multiply(self._c(x, -2.0), s))
+        beyond = self.add(high, self.add(low, self.subtract(more, self.add(rest, rest))))
         return self.copysign(self.select(is_low, self.add(s, rest), beyond), x)
 
     @on_floats
@@ -147,7 +147,8 @@ class Circular(Powers):
             base = [self.select(flipped, o, b) for o, b in zip(over, base, strict=True)]
             t = self.select(flipped, self.negative(t), t)
             more = self.select(flipped, self.negative(more), more)
-        return self.add(base[0], self.add(t, self.add(more, base[1])))
+        high, low = self.sum_parts(base[0], t)
+        return self.add(high, self.add(low, self.add(more, base[1])))
 
     def _base(self, is_high: Val, is_middle: Val, x: Val, of: tuple[int, int, int]) -> list[Val]:
         quarters = self._quarters(x)

@@ -22,7 +22,7 @@ class ErrorFunctions(Circular):
         return self.multiply(x, self.polynomial(z, self.table(x, "ERF")))
 
     def _erfc_positive(self, a: Val) -> Val:
-        """erfc(a) from 1/2 on: the bell curve times a function that changes slowly."""
+        """erfc(a) from ERF_END on: the bell curve times a function that changes slowly."""
         a = self.clamped(a, 0.0, self.bell_end(a))
         n, r, s = self.bell(a)
         one, turn = self._c(a, 1.0), self._c(a, fitted.ERFCX_TURN)
@@ -33,15 +33,24 @@ class ErrorFunctions(Circular):
         twice = self._c(a, -2 * fitted.ERFCX_TURN)
         u, u_rest = self.any_sum_parts(one, self.multiply(w, twice))  # w times a power of two
         u_rest = self.fma(w_rest, twice, u_rest)
-        start, more = (self._c(a, part) for part in self.table(a, "ERFCX_START"))
-        _, *cs = self.table(a, "ERFCX")
-        slope = self.polynomial(u, [k * c for k, c in enumerate(cs[:3], 1)])  # near enough
-        more = self.fma(self.polynomial(u, cs), u, self.fma(slope, u_rest, more))
-        value, value_rest = self.any_sum_parts(start, more)
+        value, value_rest = self._erfcx(u, u_rest)
         slow, slow_rest = self.product_parts(w, value)
         slow_rest = self.fma(w, value_rest, self.fma(w_rest, value, slow_rest))
-        rest = self.fma(slow, r, self.fma(slow, s, slow_rest))
+        rest = self.fma(slow, s, self.fma(slow_rest, r, slow_rest))
+        rest = self.fma(slow, r, rest)
         return self.scaled(self.add(slow, rest), n)
+
+    def _erfcx(self, u: Val, u_rest: Val) -> Parts:
+        """The polynomial at u + u_rest, its first steps without error."""
+        (start, more), (first, behind) = self.table(u, "ERFCX_START")
+        cs = self.table(u, "ERFCX")[2:]
+        rest = self.fma(u, self.polynomial(u, cs), self._c(u, behind))
+        slope = self.polynomial(u, [first, 2 * cs[0], 3 * cs[1]])  # near enough
+        factor, lost = self.sum_parts(self._c(u, first), rest)
+        product, product_rest = self.product_parts(u, factor)
+        rest = self.fma(slope, u_rest, self.fma(u, lost, self.add(product_rest, self._c(u, more))))
+        value, value_rest = self.any_sum_parts(self._c(u, start), product)
+        return value, self.add(value_rest, rest)
 
     @on_floats
     def erf(self, x: Val) -> Val:
@@ -58,7 +67,7 @@ class ErrorFunctions(Circular):
         small = self.add(difference, self.subtract(lost, self._erf_rest(x)))
         tail = self._erfc_positive(a)
         large = self.select(self.below(x, 0.0), self.subtract(self._c(x, 2.0), tail), tail)
-        return self.select(self.below(a, 0.5), small, large)
+        return self.select(self.below(a, fitted.ERF_END), small, large)
 
     @in_float64
     def erfinv(self, x: Val) -> Val:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +12,20 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import calls, entry, layout, target
+from anabranch.backends.native import calls, entry, layout, target, timing
+from anabranch.backends.native.account import plan_of
+from anabranch.backends.native.code import Callback, code_of, view_of
 from anabranch.backends.native.expand import expanded
-from anabranch.backends.native.program import Program
+from anabranch.backends.native.program import Program, constants_of
 from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.taking import is_taken
 from anabranch.backends.native.view import View
+from anabranch.backends.plan import Plan, Timing
 from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
-from anabranch.core.node import Literal, Node
+from anabranch.core.node import Literal
 from anabranch.core.values import settled
 
 _LARGE = 65_536  # bytes of a result from which on its pages cost more than a look into the pool
@@ -33,16 +37,21 @@ class NativeExecutable:
     def __init__(self, graph: Graph, donated: Mapping[int, int] | None = None) -> None:
         self._graph = graph
         self.donated = donated or {}
-        machine = target.host()
-        self.program = program = Program(expanded(graph), machine.vector_bytes, donated)
-        self._constants = [node.attrs["value"] for node in program.constants]
+        self.made_of = expanded(graph)
+        self.code = code = code_of(self.made_of, self.donated)
+        self._constants = [node.attrs["value"] for node in constants_of(self.made_of)]
         self._context = calls.Context(
-            _Islands([_IslandCall(graph, node, program) for node in program.called])
+            _Islands([_IslandCall(self.made_of, one) for one in code.called])
         )
-        self._loaded = target.Loaded(target.object_code(program.ir), ["entry"])
+        self._loaded = target.Loaded(code.objects, ["entry"])
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
         _executables.add(self)
+
+    @functools.cached_property
+    def program(self) -> Program:
+        """How the code was written; for looking at it, since runs need none of this."""
+        return Program(self.made_of, target.host().vector_bytes)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
@@ -59,10 +68,10 @@ class NativeExecutable:
         if not all(map(layout.scalar_is_known, scalars)):
             return None
         spares = result_pool()
-        constants, workspace = len(self._constants), self.program.workspace
+        constants, workspace = len(self._constants), self.code.workspace
         rest = self.donated, workspace, spares is not None
         text = entry.Text(call, avals, constants, results, *rest)
-        loaded = target.Loaded(target.object_code(text.ir), ["call", "table"])
+        loaded = target.Loaded([target.object_code(text.ir)], ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
         held = {**text.objects, "slow": call.slow}
         pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
@@ -90,6 +99,17 @@ class NativeExecutable:
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs, each in memory of its own or of a donated parameter."""
+        program = self._loaded.addresses["entry"]
+        outputs = self.filled(functools.partial(calls.unlocked(), program), arguments)
+        return [
+            edge.value if array is None else _result(array, edge.aval)
+            for array, edge in zip(outputs, self._graph.outputs, strict=True)
+        ]
+
+    def filled(
+        self, run: Callable[..., Any], arguments: Sequence[Any], *more: Any
+    ) -> list[np.ndarray[Any, Any] | None]:
+        """The arrays that a program fills, None for a number; it gets these pointers as well."""
         given = [
             np.ascontiguousarray(value, dtype)
             for value, dtype in zip(arguments, self._dtypes, strict=True)
@@ -107,19 +127,30 @@ class NativeExecutable:
         ]
         table = (ctypes.c_void_p * len(addresses))(*addresses)
         workspace = self._workspace()
-        program, context = self._loaded.addresses["entry"], self._context.address
-        calls.unlocked()(program, table, workspace.ctypes.data, context)
+        run(table, workspace.ctypes.data, self._context.address, *more)
         self._spare.append(workspace)
-        return [
-            edge.value if array is None else _result(array, edge.aval)
-            for array, edge in zip(outputs, self._graph.outputs, strict=True)
-        ]
+        return outputs
+
+    # Looking at it
+
+    def plan(self) -> Plan:
+        """Its steps, and where its values lie."""
+        return plan_of(self.program)
+
+    def text(self, kind: str) -> str | None:
+        """Its IR or assembly."""
+        modules = self.program.modules
+        return "\n".join(modules if kind == "ir" else map(target.assembly, modules))
+
+    def timing(self, arguments: Sequence[Any]) -> Timing | None:
+        """Seconds for each step, measured in a build of the same program that looks at a clock."""
+        return timing.measured(self, self.made_of, arguments)
 
     def _workspace(self) -> np.ndarray[Any, Any]:
         try:
             return self._spare.pop()
         except IndexError:
-            block = np.empty(self.program.workspace + 64, np.uint8)
+            block = np.empty(self.code.workspace + 64, np.uint8)
             return block[-block.ctypes.data % 64 :]
 
     def give_workspaces(self) -> int:
@@ -179,14 +210,13 @@ class _Islands:
 class _IslandCall:
     """A node computed by its reference on memory of the program."""
 
-    def __init__(self, graph: Graph, node: Node, program: Program) -> None:
-        self._node = node
+    def __init__(self, graph: Graph, island: Callback) -> None:
+        self._node = node = graph.nodes[island.node]
         self._name = graph.name
         self._ref = reference(node)
-        places = program.schedule.places
         self._inputs = [
-            edge if isinstance(edge, Literal) else (edge.aval, places[edge.node.id, edge.index])
-            for edge in node.inputs
+            edge if view is None else (edge.aval, view_of(view))
+            for edge, view in zip(node.inputs, island.views, strict=True)
         ]
 
     def run(self, frame: int) -> None:
@@ -197,8 +227,8 @@ class _IslandCall:
             if isinstance(one, Literal):
                 values.append(one.value)
                 continue
-            aval, place = one
-            values.append(_value_at(pointers[position], aval, place.view))
+            aval, view = one
+            values.append(_value_at(pointers[position], aval, view))
             position += 1
         with np.errstate(all="ignore"):
             try:

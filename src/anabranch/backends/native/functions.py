@@ -6,7 +6,10 @@ last place of the first: about twice as many digits.
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from anabranch.core.op import float_for
 WORDS: dict[DType, DType] = {F64: np.dtype(np.int64), F32: np.dtype(np.int32)}
 Parts = tuple[Val, Val]
 Method = Callable[..., Val]
+LONGEST_BODY, SHORT = 600, 24  # instructions: of a loop, of a function that is never called
 
 
 def on_floats(function: Method) -> Method:
@@ -31,8 +35,9 @@ def on_floats(function: Method) -> Method:
         wide = e.floats(xs)
         dtype = wide[0].dtype
         if not is_half(dtype):
-            return function(e, *wide, **attrs)
-        return e.rounded(function(e, *(Val(x.text, F32) for x in wide), **attrs), dtype)  # type: ignore[no-any-return]
+            return e.applied(function, wide, attrs)  # type: ignore[no-any-return]
+        found = e.applied(function, [Val(x.text, F32) for x in wide], attrs)
+        return e.rounded(found, dtype)  # type: ignore[no-any-return]
 
     return applied
 
@@ -40,6 +45,7 @@ def on_floats(function: Method) -> Method:
 def in_float64(function: Method) -> Method:
     """A function that is worked out in float64 and rounded once more: for what is rarely met."""
 
+    @functools.wraps(function)
     def applied(e: Any, *xs: Val, **attrs: Any) -> Val:
         wide = [e.convert(x, F64) for x in xs]
         return e.convert(function(e, *wide, **attrs), xs[0].dtype)  # type: ignore[no-any-return]
@@ -47,8 +53,70 @@ def in_float64(function: Method) -> Method:
     return on_floats(applied)
 
 
+@dataclass(frozen=True)
+class Body:
+    """A function of the module.
+
+    Attributes:
+        name: what it is called.
+        dtype: of its value.
+        length: how many instructions it has.
+        needs: what the module must hold, itself included.
+    """
+
+    name: str
+    dtype: DType
+    length: int
+    needs: frozenset[str]
+
+
+@functools.lru_cache(maxsize=1024)
+def body_of(
+    kind: Any,
+    function: Any,
+    lanes: int,
+    dtypes: tuple[DType, ...],
+    attrs: tuple[tuple[str, Any], ...],
+) -> Body:
+    """A function of vectors, written out."""
+    needs: set[str] = set()
+    e = kind(lanes, itertools.count(), needs)
+    e.is_inside = True
+    xs = [Val(f"%x{i}", dtype) for i, dtype in enumerate(dtypes)]
+    value = function(e, *xs, **dict(attrs))
+    words = [function.__name__.strip("_"), *(str(part) for _, part in attrs), str(lanes)]
+    name = "_".join([*words, *(dtype.name for dtype in dtypes)]).replace("-", "m")
+    result = e.type(register_type(value.dtype))
+    given = ", ".join(f"{e.type(register_type(x.dtype))} {x.text}" for x in xs)
+    head = f"define internal {result} @{name}({given}) noinline {{"
+    needs.add("\n".join([head, "start:", *e.lines, f"  ret {result} {value.text}", "}"]))
+    return Body(name, value.dtype, len(e.lines), frozenset(needs))
+
+
 class Functions(Emitter):
     """An emitter with the tools for functions."""
+
+    is_inside = False  # of the body of a function
+
+    def applied(self, function: Method, xs: Sequence[Val], attrs: dict[str, Any]) -> Val:
+        """A function's value; in a long body as a call of what stands once in the module.
+
+        A call costs a sixth of the time of short functions, but the time to compile a loop grows
+        faster than its length.
+        """
+        if not self.is_inside:
+            kind: Any = type(self)
+            dtypes = tuple(x.dtype for x in xs)
+            body = body_of(kind, function, self.lanes, dtypes, tuple(sorted(attrs.items())))
+            if len(self.lines) + body.length > LONGEST_BODY and body.length > SHORT:
+                return self._called(body, xs)
+        return function(self, *xs, **attrs)
+
+    def _called(self, body: Body, xs: Sequence[Val]) -> Val:
+        self.declared |= body.needs
+        given = ", ".join(f"{self.type(register_type(x.dtype))} {x.text}" for x in xs)
+        kind = self.type(register_type(body.dtype))
+        return Val(self.new(f"call {kind} @{body.name}({given})"), body.dtype)
 
     def floats(self, xs: Sequence[Val]) -> list[Val]:
         """The operands as floats of one dtype, as NumPy's functions of floats take them."""
@@ -86,9 +154,9 @@ class Functions(Emitter):
             result = self.fma(result, square, pair)
         return result
 
-    def table(self, x: Val, name: str) -> Sequence[float]:
+    def table(self, x: Val, name: str) -> Any:
         """The fitted numbers of this name for the dtype of x."""
-        found: Sequence[float] = getattr(fitted, f"{name}_{8 * x.dtype.itemsize}")
+        found: Any = getattr(fitted, f"{name}_{8 * x.dtype.itemsize}")
         return found
 
     def clamped(self, x: Val, low: float, high: float) -> Val:

@@ -78,7 +78,7 @@ class Logarithms(Exponentials):
         """The sum of an exponent's part, which is exact, and a logarithm in two parts."""
         m, e = self.split_any(x)
         parts = self._log_parts(self.subtract(m, self._c(x, 1.0)))
-        product, rest = self.times_parts(parts, tuple(self.table(x, f"{name}_E")))  # type: ignore[arg-type]
+        product, rest = self.times_parts(parts, self.table(x, f"{name}_E"))
         high, low = (self._c(x, part) for part in self.table(x, f"{name}_2"))
         total, lost = self.sum_parts(self.multiply(e, high), product)
         result = self.add(total, self.add(lost, self.fma(e, low, rest)))

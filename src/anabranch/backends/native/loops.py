@@ -61,6 +61,12 @@ class LoopCode(Writer):
         arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
         self.text = self._text(f"define internal void @{name}({arguments})")
 
+    @property
+    def order(self) -> str:
+        """The loops, outermost first, and how many elements the innermost takes at once."""
+        lengths = " x ".join(map(str, self._dims)) or "1"
+        return lengths if self._lanes == 1 else f"{lengths}, {self._lanes} at once"
+
     # What is read and written
 
     def _gather_accesses(self) -> None:

@@ -1,13 +1,16 @@
-"""A whole graph as one module: its loops and islands in order, over planned memory."""
+"""A whole graph as machine code to be: its loops and islands in order, over planned memory."""
 
 from __future__ import annotations
 
+import itertools
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from anabranch.backends.native import memory
 from anabranch.backends.native.calls import PAUSE
 from anabranch.backends.native.emit import NotNativeError
 from anabranch.backends.native.kernels import kernel_code
@@ -34,12 +37,11 @@ from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
 from anabranch.ops.elementwise import identity
 
-ALIGNMENT = 64
-
-
-def size_of(aval: Aval) -> int:
-    """The bytes of a value, rounded up so that the next one is aligned."""
-    return -(-aval.size * aval.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+# What one module has at most. LLVM takes a multiple of a module's length in memory, and more than
+# a multiple of a function's length in time.
+MOST_STEPS = 256
+MOST_LINES = 20_000
+CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)  # the number of the system's clock for durations
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,15 @@ class Program:
     order; to the workspace; and to the context of calls back. It returns 0, or 1 when one of them
     has raised.
 
+    A timed one takes two pointers more: to a clock, called with a number and where to put the time,
+    and to the times, which it notes twice at the start and then after each step.
+
+    A long program is cut into modules, each with a part of the steps and a function that runs them;
+    the last one calls these.
+
     Attributes:
-        ir: the module.
+        modules: the text of each module.
+        rooms: for each value in the workspace, where it lies and for how long.
         islands: the nodes that run in the reference.
         called: those and the nodes that may be left to it, by the number they are called with.
         constants: the nodes whose arrays are handed over.
@@ -69,28 +78,38 @@ class Program:
     """
 
     def __init__(
-        self, graph: Graph, vector_bytes: int, donated: Mapping[int, int] | None = None
+        self,
+        graph: Graph,
+        vector_bytes: int,
+        donated: Mapping[int, int] | None = None,
+        is_timed: bool = False,
     ) -> None:
         self.graph = graph
+        self._is_timed = is_timed
         self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
         self.called: list[Node] = []
-        self.constants = [n for n in graph.order(graph.outputs) if n.kind == "constant"]
+        self.constants = constants_of(graph)
         self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
         for node in (*graph.parameters, *self.constants):
             self._given[node.id, 0] = len(self._given)
         self.first_output = len(self._given)
         self.steps = schedule.steps
         self._claim_outputs(donated or {})
-        self._offsets, self.workspace = self._planned()
+        self.rooms, self.workspace = self._planned()
         self._declared: set[str] = set()
         self.loops: list[LoopCode] = []
         self._vector_bytes = vector_bytes
-        self._lines: list[str] = []
+        self._pointers = itertools.count()
         self._texts: list[str] = []
         self._scratch = 0  # behind the planned values, for one step at a time
-        self.ir = self._module()
+        self.modules = self._written()
         self.workspace += self._scratch
+
+    @property
+    def ir(self) -> str:
+        """All modules, one after the other."""
+        return "\n".join(self.modules)
 
     # Memory
 
@@ -188,58 +207,55 @@ class Program:
         for key in self._makes(step):
             yield schedule.places[key].base
 
-    def _planned(self) -> tuple[dict[Key, int], int]:
-        """Offsets in the workspace: first fit, each value from its making to its last reader."""
-        born: dict[Key, int] = {}
-        dies: dict[Key, int] = {}
-        for time, step in enumerate(self.steps):
-            for key in self._uses(step):
-                if key not in self._given:
-                    born.setdefault(key, time)
-                    dies[key] = time
-        offsets: dict[Key, int] = {}
-        free: list[tuple[int, int]] = []  # (offset, bytes), rising
-        top = 0
-        ends: dict[int, list[Key]] = {}
-        for key, time in dies.items():
-            ends.setdefault(time, []).append(key)
-        begins: dict[int, list[Key]] = {}
-        for key, time in born.items():
-            begins.setdefault(time, []).append(key)
-        for time in range(len(self.steps)):
-            for key in begins.get(time, ()):
-                size = size_of(self.schedule.stored[key])
-                found = next((i for i, (_, room) in enumerate(free) if room >= size), None)
-                if found is None:
-                    offsets[key] = top
-                    top += size
-                else:
-                    place, room = free.pop(found)
-                    offsets[key] = place
-                    if room > size:
-                        free.insert(found, (place + size, room - size))
-            for key in ends.get(time, ()):
-                free = _released(free, offsets[key], size_of(self.schedule.stored[key]))
-        return offsets, top
+    def _planned(self) -> tuple[dict[Key, memory.Room], int]:
+        """Where in the workspace each value lies that the caller does not own."""
+        stored = self.schedule.stored
+        return memory.planned(
+            [
+                [
+                    (key, stored[key].size * stored[key].dtype.itemsize)
+                    for key in self._uses(step)
+                    if key not in self._given
+                ]
+                for step in self.steps
+            ]
+        )
 
     # Code
 
-    def _module(self) -> str:
+    def _written(self) -> list[str]:
+        """The modules, in the order in which their steps run."""
+        modules: list[str] = []
         body: list[str] = []
+        steps = lines = 0
+        most = 1 if self._is_timed else MOST_STEPS
         looks = set(pauses(self.steps, self._first_overwritten))
-        for i, step in enumerate(self.steps):
-            if isinstance(step, Loop):
-                body += self._loop(step)
-            elif isinstance(step, Product):
-                body += self._product(step)
-            elif isinstance(step, Structured):
-                body += self._structured(step)
-            else:
-                body += self._island(step)
-            if i in looks:
-                body += self._called_back(f"p{i}", PAUSE, "null")
+        for number, step in enumerate(self.steps):
+            if steps == most or lines > MOST_LINES:
+                modules.append(self._module(f"part{len(modules)}", body))
+                body, steps, lines = [], 0, 0
+            body += self._step(step)
+            if number in looks:
+                body += _asked(f"p{number}", PAUSE, "null")
+            steps += 1
+            lines += self._texts[-1].count("\n") if self._texts else 0
+        if not modules and not self._is_timed:
+            return [self._module("entry", body)]
+        if steps:
+            modules.append(self._module(f"part{len(modules)}", body))
+        return [*modules, _calls(len(modules), self._is_timed)]
+
+    def _step(self, step: Step) -> list[str]:
+        if isinstance(step, Loop):
+            return self._loop(step)
+        if isinstance(step, Product):
+            return self._product(step)
+        return self._structured(step) if isinstance(step, Structured) else self._island(step)
+
+    def _module(self, name: str, body: list[str]) -> str:
+        """What was written since the last module, with a function of this name for the body."""
         entry = [
-            "define i32 @entry(ptr %given, ptr %workspace, ptr %context) {",
+            f"define i32 @{name}({_TAKEN}) {{",
             "entry:",
             *body,
             "  ret i32 0",
@@ -247,12 +263,13 @@ class Program:
             "  ret i32 1",
             "}",
         ]
-        return "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
+        text = "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
+        self._declared, self._texts = set(), []
+        return text
 
     def _pointer(self, key: Key) -> tuple[str, list[str]]:
         """A name for the address of a value's memory, and the lines that make it."""
-        name = f"%a{len(self._lines)}"
-        self._lines.append(name)
+        name = f"%a{next(self._pointers)}"
         part = self.schedule.parts.get(key)
         if part is not None:
             base, lines = self._pointer(part.base)
@@ -264,7 +281,7 @@ class Program:
                 f"  {name} = load ptr, ptr {name}.s",
             ]
         return name, [
-            f"  {name} = getelementptr i8, ptr %workspace, i64 {self._offsets[key]}",
+            f"  {name} = getelementptr i8, ptr %workspace, i64 {self.rooms[key].offset}",
         ]
 
     def _loop(self, loop: Loop) -> list[str]:
@@ -336,17 +353,7 @@ class Program:
                 f"  {pointer}.t = getelementptr ptr, ptr %f{number}, i64 {i}",
                 f"  store ptr {pointer}, ptr {pointer}.t",
             ]
-        return [*lines, *self._called_back(str(number), number, f"%f{number}")]
-
-    def _called_back(self, name: str, number: int, frame: str) -> list[str]:
-        """A call back, behind which the program goes on if nothing was raised."""
-        return [
-            f"  %b{name} = load ptr, ptr %context",
-            f"  %r{name} = call i32 %b{name}(ptr %context, i64 {number}, ptr {frame})",
-            f"  %c{name} = icmp eq i32 %r{name}, 0",
-            f"  br i1 %c{name}, label %after{name}, label %failed",
-            f"after{name}:",
-        ]
+        return [*lines, *_asked(str(number), number, f"%f{number}")]
 
 
 def _as_pairs(aval: Aval, place: Place) -> tuple[Aval, Place]:
@@ -364,12 +371,47 @@ def may_fail(step: Step) -> bool:
     return isinstance(step, Island | Structured)
 
 
-def _released(free: list[tuple[int, int]], offset: int, size: int) -> list[tuple[int, int]]:
-    """The free ranges with this one added, neighbours joined."""
-    result: list[tuple[int, int]] = []
-    for place, room in sorted([*free, (offset, size)]):
-        if result and result[-1][0] + result[-1][1] == place:
-            result[-1] = (result[-1][0], result[-1][1] + room)
-        else:
-            result.append((place, room))
-    return result
+def constants_of(graph: Graph) -> list[Node]:
+    """The nodes whose arrays a program is handed, in order."""
+    return [node for node in graph.order(graph.outputs) if node.kind == "constant"]
+
+
+_TAKEN = "ptr %given, ptr %workspace, ptr %context"
+
+
+def _asked(name: str, number: int, frame: str) -> list[str]:
+    """A call back, behind which the program goes on if nothing was raised."""
+    return [
+        f"  %b{name} = load ptr, ptr %context",
+        f"  %r{name} = call i32 %b{name}(ptr %context, i64 {number}, ptr {frame})",
+        f"  %c{name} = icmp eq i32 %r{name}, 0",
+        f"  br i1 %c{name}, label %after{name}, label %failed",
+        f"after{name}:",
+    ]
+
+
+def _calls(parts: int, is_timed: bool) -> str:
+    """The entry of a program in parts: one after the other, until one fails."""
+    clock = ", ptr %clock, ptr %times" if is_timed else ""
+    lines = [f"declare i32 @part{i}(ptr, ptr, ptr)" for i in range(parts)]
+    lines += [f"define i32 @entry({_TAKEN}{clock}) {{", "entry:"]
+    if is_timed:
+        lines += [*_noted(0), *_noted(1)]
+    for i in range(parts):
+        lines += [
+            f"  %r{i} = call i32 @part{i}({_TAKEN})",
+            f"  %c{i} = icmp eq i32 %r{i}, 0",
+            f"  br i1 %c{i}, label %after{i}, label %failed",
+            f"after{i}:",
+        ]
+        if is_timed:
+            lines += _noted(i + 2)
+    return "\n".join([*lines, "  ret i32 0", "failed:", "  ret i32 1", "}", ""])
+
+
+def _noted(place: int) -> list[str]:
+    """Take the time: seconds and nanoseconds."""
+    return [
+        f"  %t{place} = getelementptr i8, ptr %times, i64 {16 * place}",
+        f"  %s{place} = call i32 %clock(i32 {CLOCK}, ptr %t{place})",
+    ]

@@ -50,7 +50,7 @@ class ResultPool:
             "HANDLER": layout.HANDLER,
         }
         ir = re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), IR)
-        loaded = target.Loaded(target.object_code(ir), _EXPORTED)
+        loaded = target.Loaded([target.object_code(ir)], _EXPORTED)
         target.keep_for_good(loaded)  # arrays call it when they are freed, whenever that is
         self.addresses = loaded.addresses
         context, allocate, free = layout.allocator()

@@ -98,6 +98,7 @@ class Schedule:
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
         self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
         self._open: dict[tuple[int, Shape], Loop] = {}
+        self._reasons: dict[tuple[Any, ...], str | None] = {}
         for node in [*graph.parameters, *graph.order(graph.outputs)]:
             if (node.id, 0) not in self._ready:
                 self._place(node)
@@ -110,7 +111,7 @@ class Schedule:
         if node.kind != "op":
             self._owns(node, 0)
             return
-        reason = reason_against(node)
+        reason = self._reason_against(node)
         if reason is not None:
             self._alone(node, Island(node, self._stored(node), reason))
         elif node.op.lower == PRODUCT:
@@ -123,6 +124,16 @@ class Schedule:
             self._move(node)
         else:
             self._join(node, space_of(node))
+
+    def _reason_against(self, node: Node) -> str | None:
+        """Found once for all nodes alike: most of a long program are."""
+        if node.attrs:
+            return reason_against(node)
+        kinds = [(edge.aval, type(edge) is Literal) for edge in node.inputs]
+        key = (node.op, node.avals, *kinds)
+        if key not in self._reasons:
+            self._reasons[key] = reason_against(node)
+        return self._reasons[key]
 
     def _owns(self, node: Node, ready: int) -> None:
         for index, aval in enumerate(node.avals):

@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import llvmlite
 from llvmlite import binding as llvm
+
+from anabranch.backends.native import disk
 
 
 @dataclass(frozen=True)
@@ -67,27 +70,55 @@ def _linker() -> Any:
 _numbers = itertools.count()
 
 
-def object_code(ir: str, verify: bool = True) -> bytes:
-    """Machine code for a module of IR text.
+def identity() -> tuple[str, ...]:
+    """What decides, besides IR, which machine code is made."""
+    machine = host()
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return (
+        *(llvmlite.__version__, version, llvm.get_process_triple()),
+        *(machine.cpu, machine.features, str(machine.vector_bytes)),
+    )
+
+
+def object_code(ir: str) -> bytes:
+    """Machine code for a module of IR text, from the disk if it was made before.
 
     Raises:
         RuntimeError: where the text is not a legal module, which is a fault of its emitter.
     """
-    module = llvm.parse_assembly(ir)
+    store = disk.store()
+    if store is None:
+        return emitted(ir)
+    key = disk.key_of("module", ir, *identity())
+    found = store.read(key)
+    if found is not None:
+        disk.counts.found += 1
+        return found[0]
+    code = emitted(ir)
+    store.write(key, [code])
+    return code
+
+
+def emitted(ir: str) -> bytes:
+    """Machine code for a module of IR text, made now."""
+    # In a context of its own: what it holds goes with it.
+    module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
     machine = _emitter()
     module.data_layout = str(machine.target_data)
-    if verify:
-        module.verify()
+    module.verify()
     code: bytes = machine.emit_object(module)
+    disk.counts.emitted += 1
     return code
 
 
 def assembly(ir: str) -> str:
     """The same as text, to be read."""
-    module = llvm.parse_assembly(ir)
+    module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
-    text: str = _emitter().emit_assembly(module)
+    machine = _emitter()
+    module.data_layout = str(machine.target_data)
+    text: str = machine.emit_assembly(module)
     return text
 
 
@@ -101,8 +132,10 @@ def keep_for_good(held: Any) -> None:
 class Loaded:
     """Machine code in memory, which stays as long as this object does."""
 
-    def __init__(self, code: bytes, names: Sequence[str]) -> None:
-        builder = llvm.JITLibraryBuilder().add_object_img(code)
+    def __init__(self, codes: Sequence[bytes], names: Sequence[str]) -> None:
+        builder = llvm.JITLibraryBuilder()
+        for code in codes:
+            builder.add_object_img(code)
         for name in names:
             builder.export_symbol(name)
         self._library = builder.link(_linker(), f"graph{next(_numbers)}")

@@ -1,0 +1,271 @@
+"""Generated code on disk: bytes under a key, in a directory that only the user can write to.
+
+What is read here is machine code that will run, so a directory or a file that belongs to somebody
+else, or that others may write to, is refused. An entry carries a checksum over its key and its
+content; one that does not fit is dropped and made anew. Entries appear whole, by renaming, so
+processes may share the directory. When it grows past its bound, what was not used for longest goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from anabranch.core.source import warn
+
+DIRECTORY, BOUND = "ANABRANCH_CACHE_DIR", "ANABRANCH_CACHE_BYTES"
+_MOST = 256 * 2**20
+_MAGIC = b"anabranch code 1\n"
+_SUFFIX, _UNFINISHED = ".code", ".part"
+_ABANDONED = 3600.0  # seconds after which an unfinished file has nobody who finishes it
+_SHRUNK = 0.8  # of the bound, when it has been passed
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass
+class Counts:
+    """What a process has done so far.
+
+    Attributes:
+        emitted: modules that LLVM made machine code of.
+        found: pieces of machine code that were found on disk.
+    """
+
+    emitted: int = 0
+    found: int = 0
+
+
+counts = Counts()
+
+
+def key_of(*parts: str | bytes) -> str:
+    """The key for what these parts determine."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(struct.pack("<Q", len(data)))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class Store:
+    """The entries of one directory.
+
+    Attributes:
+        directory: where they lie.
+        bound: how many bytes they may take together.
+    """
+
+    def __init__(self, directory: Path, bound: int) -> None:
+        self.directory = directory
+        self.bound = bound
+        self._size: int | None = None  # as this process knows it
+        self._is_refused = False
+        self._lock = threading.Lock()
+
+    def read(self, key: str) -> list[bytes] | None:
+        """What was written under a key; None if that is not there, damaged or not to be trusted."""
+        path = self._path(key)
+        if self._is_refused or not path.exists() or not self._is_trusted():
+            return None
+        try:
+            content = _unpacked(key, _read(path))
+        except OSError:
+            return None
+        with contextlib.suppress(OSError):
+            if content is None:
+                path.unlink()
+            else:
+                os.utime(path)  # it was of use just now
+        return content
+
+    def write(self, key: str, parts: Sequence[bytes]) -> None:
+        """Keep these under a key, where that is possible."""
+        data = _packed(key, parts)
+        if self._is_refused or len(data) > self.bound // 2 or not self._is_trusted(make=True):
+            return
+        try:
+            with self._lock:
+                self._put(self._path(key), data)
+        except OSError as error:
+            self._refuse(f"cannot be written ({error.strerror or error})")
+
+    def clear(self) -> int:
+        """Remove all entries; gives how many there were."""
+        with self._lock:
+            self._size = None
+            return sum(_remove(path) for path, _, _ in self._entries())
+
+    def size(self) -> int:
+        """The bytes of all entries."""
+        return sum(size for _, size, _ in self._entries())
+
+    def _path(self, key: str) -> Path:
+        return self.directory / f"{key}{_SUFFIX}"
+
+    def _put(self, path: Path, data: bytes) -> None:
+        handle, name = tempfile.mkstemp(_UNFINISHED, dir=self.directory)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(name, path)
+        except OSError:
+            _remove(Path(name))
+            raise
+        if self._size is None:
+            self._size = self.size()
+        else:
+            self._size += len(data)
+        if self._size > self.bound:
+            self._size = self._shrunk(path)
+
+    def _shrunk(self, newest: Path) -> int:
+        """Remove what was not used for longest; gives the size then."""
+        entries = sorted(self._entries(), key=lambda entry: (entry[0] == newest, entry[2]))
+        size = sum(size for _, size, _ in entries)
+        for path, length, _ in entries:
+            if size <= self.bound * _SHRUNK:
+                break
+            size -= length * _remove(path)
+        return size
+
+    def _entries(self) -> Iterator[tuple[Path, int, float]]:
+        """Path, bytes and time of last use of each; what nobody will finish goes on the way."""
+        try:
+            found = list(os.scandir(self.directory))
+        except OSError:
+            return
+        for entry in found:
+            with contextlib.suppress(OSError):
+                known = entry.stat(follow_symlinks=False)
+                if entry.name.endswith(_SUFFIX):
+                    yield Path(entry.path), known.st_size, known.st_mtime
+                elif entry.name.endswith(_UNFINISHED) and (
+                    time.time() - known.st_mtime > _ABANDONED
+                ):
+                    _remove(Path(entry.path))
+
+    def _is_trusted(self, make: bool = False) -> bool:
+        """Whether the directory is the user's alone; if not, that is said once."""
+        try:
+            if make:
+                self.directory.mkdir(0o700, parents=True, exist_ok=True)
+            found = self.directory.stat()
+        except OSError as error:
+            return self._refuse(f"cannot be used ({error.strerror or error})")
+        reason = _against(found)
+        return True if reason is None else self._refuse(reason)
+
+    def _refuse(self, reason: str) -> bool:
+        """Use the directory no more, and say why; gives False."""
+        self._is_refused = True
+        _warn(f"the cache of compiled code, {self.directory}, {reason}; code is compiled anew")
+        return False
+
+
+def store() -> Store | None:
+    """The store that the environment asks for; None where it is switched off."""
+    named = os.environ.get(DIRECTORY)
+    if named == "":
+        return None
+    try:
+        bound = int(os.environ.get(BOUND, _MOST))
+    except ValueError:
+        _warn(f"{BOUND} must be a number of bytes, not {os.environ[BOUND]!r}")
+        bound = _MOST
+    directory = Path(named) if named else _users_own()
+    if directory is None or bound <= 0:
+        return None
+    wanted = (directory, bound)
+    if wanted not in _stores:
+        _stores[wanted] = Store(directory, bound)
+    return _stores[wanted]
+
+
+_stores: dict[tuple[Path, int], Store] = {}
+_told: set[str] = set()
+
+
+def _warn(text: str) -> None:
+    if text not in _told:
+        _told.add(text)
+        warn(text)
+
+
+def _users_own() -> Path | None:
+    """Where this user's caches lie on this system; None where there is no home."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        return base / "anabranch" / "cache"
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "anabranch"
+    named = os.environ.get("XDG_CACHE_HOME")  # which must be absolute to count
+    return (Path(named) if named and os.path.isabs(named) else home / ".cache") / "anabranch"
+
+
+# Bytes
+
+
+def _read(path: Path) -> bytes:
+    """The content of a file that is the user's alone; nothing of any other."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        is_good = stat.S_ISREG(found.st_mode) and _against(found) is None
+        return file.read() if is_good else b""
+
+
+def _against(found: os.stat_result) -> str | None:
+    """Why a file or directory is not to be trusted; None where it is."""
+    if not hasattr(os, "geteuid"):  # where it lies in the user's profile, which is closed to others
+        return None
+    if found.st_uid != os.geteuid():
+        return "belongs to another user"
+    return "can be written to by others" if found.st_mode & _OTHERS else None
+
+
+def _packed(key: str, parts: Sequence[bytes]) -> bytes:
+    lengths = struct.pack(f"<{len(parts) + 1}Q", len(parts), *map(len, parts))
+    body = b"".join([lengths, *parts])
+    return _MAGIC + _checksum(key, body) + body
+
+
+def _unpacked(key: str, data: bytes) -> list[bytes] | None:
+    """The parts of an entry; None if it is damaged or another's."""
+    start = len(_MAGIC) + 32
+    body = data[start:]
+    if data[:start] != _MAGIC + _checksum(key, body):
+        return None
+    (count,) = struct.unpack_from("<Q", body)
+    lengths = struct.unpack_from(f"<{count}Q", body, 8)
+    parts, place = [], 8 * (count + 1)
+    for length in lengths:
+        parts.append(body[place : place + length])
+        place += length
+    return parts
+
+
+def _checksum(key: str, body: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + body).digest()
+
+
+def _remove(path: Path) -> bool:
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
