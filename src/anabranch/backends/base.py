@@ -68,6 +68,10 @@ class Executable(Protocol):
         """A quicker way to call it; None if there is none."""
         ...
 
+    def raw(self, captured: Sequence[Any]) -> Any:
+        """Its C function for the other parameters, with these arrays for the last; None if none."""
+        ...
+
     # Looking at it
 
     def plan(self) -> Plan:

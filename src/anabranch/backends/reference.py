@@ -131,6 +131,9 @@ class ReferenceExecutable:
     def function(self, call: Call) -> None:
         """None: NumPy is called from Python."""
 
+    def raw(self, captured: Sequence[Any]) -> None:
+        """None: there is no machine code."""
+
     # Looking at it
 
     def plan(self) -> Plan:

@@ -9,12 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from anabranch.core.aval import Aval
 from anabranch.core.bind import NUMBERS, state
-from anabranch.core.config import options
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
-from anabranch.core.identity import value_key
 from anabranch.core.node import Edge
 from anabranch.core.replay import replay
 from anabranch.core.source import warn
@@ -25,12 +22,12 @@ from anabranch.frontends.donation import donated_parameters, given_away
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.quick import quick_entry, weakly
+from anabranch.frontends.signatures import Key, difference, signature
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
 
 _CACHE_SIZE = 128
 _MANY_COMPILES = 8
-Key = tuple[Any, ...]
 
 
 class CompiledFunction:
@@ -103,7 +100,7 @@ class CompiledFunction:
         return flatten((tuple(args), kwargs))
 
     def _compiled(self, leaves: list[Any], structure: Any) -> tuple[Trace, Program]:
-        key = self._key(leaves, structure)
+        key = signature(leaves, structure)
         found = self._cache.get(key)
         if found is not None:
             broken = [guard.reason for guard in found[0].guards if not guard.holds()]
@@ -112,7 +109,7 @@ class CompiledFunction:
                 return found
             self._note("; ".join(dict.fromkeys(broken)))
         else:
-            self._note(self._reason(key))
+            self._note(difference(self._last_key, key))
         log = self._print if self._verbose else lambda _: None
         avals = [leaf_aval(leaf) for leaf in leaves]
         trace = trace_function(
@@ -140,26 +137,6 @@ class CompiledFunction:
             self._entries += 1
             self.__class__ = type("CompiledFunction", (CompiledFunction,), {"__call__": entry})
 
-    def _key(self, leaves: list[Any], structure: Any) -> Key:
-        return (options(), structure, *map(_leaf_key, leaves))
-
-    def _reason(self, key: Key) -> str:
-        """Why no compiled graph fits, told against the last one that was made."""
-        if self._last_key is None:
-            return "first call"
-        if self._last_key[1] != key[1]:
-            return "the containers or the number of arguments changed"
-        if self._last_key[0] != key[0]:
-            return "the options changed"
-        return (
-            "; ".join(
-                f"argument {i}: {_shown(old)} became {_shown(new)}"
-                for i, (old, new) in enumerate(zip(self._last_key[2:], key[2:], strict=True))
-                if old != new
-            )
-            or "an earlier one was dropped from the cache"
-        )
-
     def _note(self, reason: str) -> None:
         self._reasons.append(reason)
         if len(self._reasons) > _MANY_COMPILES and not self._warned:
@@ -178,6 +155,31 @@ class CompiledFunction:
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The compiled graph for these arguments: as built, optimised, and the passes' reports."""
         return self._compiled(*self._leaves(args, kwargs))[1]
+
+    @boundary
+    def raw(self, *args: Any, **kwargs: Any) -> Any:
+        """The compiled program for arguments like these as a C function, without any checks.
+
+        The object has the function's address, its signature, and calls on arrays that stay in
+        place; what its caller must guarantee is told there and in `docs/native.md`.
+
+        Raises:
+            ArgumentError: `[no-machine-code]` on the reference backend, and for a result that is
+                a fixed number.
+
+        Example:
+            >>> import anabranch as ab, numpy as np
+            >>> scale = ab.compile(lambda x: x * 2.0)
+            >>> raw = scale.raw(np.zeros(3))
+            >>> (x,), (y,) = raw.arrays()
+            >>> run = raw.bind([x], [y])
+            >>> x[:] = 1.0, 2.0, 3.0
+            >>> run()
+            >>> y
+            array([2., 4., 6.])
+        """
+        trace, program = self._compiled(*self._leaves(args, kwargs))
+        return program.raw([_plain(value) for value in trace.captured])
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The optimised graph for these arguments."""
@@ -256,45 +258,6 @@ class CompiledFunction:
 
     def __repr__(self) -> str:
         return f"<compiled {self.name}, {len(self._cache)} signatures>"
-
-
-def _leaf_key(leaf: Any) -> Any:
-    kind = leaf_aval(leaf)
-    if isinstance(kind, Aval):
-        return kind
-    value = kind.value
-    if callable(value) or value_key(value).startswith(f"{type(value).__name__}:<"):
-        return _Same(value)
-    return type(value), value_key(value)
-
-
-class _Same:
-    """A key that holds on to an object and equals only itself."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    @property
-    def _parts(self) -> tuple[int, int]:
-        # Each access to a method makes a new object: what counts is its owner and its function.
-        if isinstance(self.value, types.MethodType):
-            return id(self.value.__self__), id(self.value.__func__)
-        return id(self.value), 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._parts == other._parts
-
-    def __hash__(self) -> int:
-        return hash(self._parts)
-
-    def __repr__(self) -> str:
-        return repr(self.value)
-
-
-def _shown(key: Any) -> str:
-    if isinstance(key, Aval):
-        return f"{key} number" if key.weak else str(key)
-    return str(key[1]) if isinstance(key, tuple) else repr(key)
 
 
 def _values(leaves: Sequence[Any], trace: Trace) -> list[Any]:

@@ -103,6 +103,25 @@ class Program:
         _write_back(self.donated, arguments, results)
         return results
 
+    def raw(self, captured: Sequence[Any] = ()) -> Any:
+        """The C function of the program, which reads captured arrays where they lie.
+
+        Raises:
+            ArgumentError: `[no-machine-code]`.
+        """
+        made = self.executable.raw([np.ascontiguousarray(one) for one in captured])
+        if made is None:
+            way = 'backend="native" compiles it'
+            fixed = not isinstance(self.executable, ReferenceExecutable)
+            raise ArgumentError(
+                "no-machine-code",
+                "there is no C function of a result that is a fixed number"
+                if fixed
+                else f'graph "{self.graph.name}" runs in NumPy: there is no C function of it',
+                hint=None if fixed else way,
+            )
+        return made
+
 
 def _is_free(array: np.ndarray[Any, Any]) -> bool:
     """Whether the array owns its memory and may be given away: no view and no constant."""

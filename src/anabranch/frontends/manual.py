@@ -132,6 +132,27 @@ class CompiledGraph:
         return self.program, self._checked_all(self._values(args, kwargs))
 
     @boundary
+    def raw(self) -> Any:
+        """The program as a C function without any checks, as `raw` of a compiled function.
+
+        Raises:
+            ArgumentError: `[no-machine-code]`.
+
+        Example:
+            >>> import anabranch as ab
+            >>> g = ab.Graph("demo")
+            >>> x = g.parameter("x", (), ab.float64)
+            >>> raw = g.compile(x * x, backend="native").raw()
+            >>> (x,), (y,) = raw.arrays()
+            >>> run = raw.bind([x], [y])
+            >>> x[...] = 3.0
+            >>> run()
+            >>> float(y)
+            9.0
+        """
+        return self.program.raw()
+
+    @boundary
     def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
         """What became of the graph: passes, steps, memory; `print` it.
 

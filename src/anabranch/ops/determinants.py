@@ -29,7 +29,7 @@ from anabranch.ops.matrices import (
     transposed,
 )
 from anabranch.ops.reduce import sum_
-from anabranch.ops.rules import shape_of
+from anabranch.ops.rules import LAPACK, shape_of
 from anabranch.ops.select import absorb, equal, where
 from anabranch.ops.systems import inv
 
@@ -62,6 +62,7 @@ det: Op = Op(
     ref=in_floats(_det_ref),
     vjp=(lambda ct, y, x: absorb(_over_matrix(ct), cofactors(x)),),
     jvp=(lambda t, y, x: sum_(absorb(t, cofactors(x)), axis=(-2, -1)),),
+    lower=LAPACK,
     samples=(
         sample([[2.0, 1.0], [1.0, 3.0]], value=5.0, grads=([[3.0, -1.0], [-1.0, 2.0]],)),
         sample([[1.0, 2.0], [2.0, 4.0]], value=0.0, grads=([[4.0, -2.0], [-2.0, 1.0]],)),
@@ -143,6 +144,7 @@ cofactors: Op = Op(
     ref=in_floats(_cofactors_ref),
     vjp=(lambda ct, y, x: cofactors_along(x, ct),),
     jvp=(lambda t, y, x: cofactors_along(x, t),),
+    lower=LAPACK,
     samples=(
         sample(
             [[1.0, 2.0], [3.0, 4.0]],
@@ -228,6 +230,7 @@ cofactors_along: Op = Op(
     ),
     linear=(1,),
     jvp=(lambda s, y, x, t: _third(x, t, s), None),
+    lower=LAPACK,
     samples=(
         # of order 2 it does not depend on x: [[d, -c], [-b, a]] of t
         sample(
@@ -303,6 +306,7 @@ slogdet: Op = Op(
     vjp=(lambda ct, y, x: absorb(_over_matrix(ct[1]), _slope(y, x)),),
     jvp=(_slogdet_jvp,),
     call=_slogdet,
+    lower=LAPACK,
     samples=(
         sample([[2.0, 1.0], [0.0, 0.5]], value=(1.0, 0.0), grads=([[0.5, 0.0], [-1.0, 2.0]],)),
         sample([[-1.0]], value=(-1.0, 0.0), grads=([[-1.0]],)),

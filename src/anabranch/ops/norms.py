@@ -12,18 +12,18 @@ import numpy as np
 
 from anabranch.core.aval import Aval, aval
 from anabranch.core.bind import bind
-from anabranch.core.dtype import is_floating
-from anabranch.core.op import Op
+from anabranch.core.dtype import is_floating, is_half
+from anabranch.core.op import MadeOf, Op
 from anabranch.core.sample import normal, sample
 from anabranch.errors import ArgumentError
-from anabranch.ops.elementwise import absolute, astype, sign
+from anabranch.ops.elementwise import absolute, astype, sign, sqrt
 from anabranch.ops.extrema import min_
 from anabranch.ops.layout import broadcast_to, reshaped
 from anabranch.ops.matrices import float_of, in_floats, real_of
 from anabranch.ops.powers import power
 from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.rules import Axis, axes_tuple, kept, reduced, shape_of
-from anabranch.ops.select import absorb, equal, not_equal, where
+from anabranch.ops.select import absorb, equal, less, not_equal, where
 
 inf, nan = math.inf, math.nan
 
@@ -123,6 +123,28 @@ def _spread(ct: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return broadcast_to(reshaped(ct, kept(shape_of(x), axes)), shape_of(x))
 
 
+# Below each size, from the largest element down, what squares are divided by to stay in range.
+_STEPS = {4: ((50, 0), (-30, -60), (-90, -126)), 8: ((400, 0), (-400, -600))}
+_ABOVE = {4: 80, 8: 600}
+
+
+def _norm_made(x: Any, *, p: float, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """The same of other ops, divided by a power of two, which rounds nothing."""
+    if p != 2 or not is_floating(x.dtype) or 0 in shape_of(x):
+        return None
+    wide = astype(x, np.float32) if is_half(x.dtype) else x
+    size, dtype = absolute(wide), wide.dtype.type
+    largest = bind(max_, size, axes=axes, keepdims=True)
+    scale: Any = dtype(2.0 ** _ABOVE[wide.dtype.itemsize])
+    for below, power_of_two in _STEPS[wide.dtype.itemsize]:
+        scale = where(less(largest, dtype(2.0**below)), dtype(2.0**power_of_two), scale)
+    scale = where(less(largest, inf), scale, dtype(1.0))
+    terms = size / broadcast_to(scale, shape_of(x))
+    total = bind(sum_, terms * terms, axes=axes, keepdims=True)
+    length = reshaped(sqrt(total) * scale, reduced(shape_of(x), axes, keepdims))
+    return length if length.dtype == x.dtype else astype(length, x.dtype)
+
+
 vector_norm: Op = Op(
     "linalg.vector_norm",
     aval=_norm_aval,
@@ -138,6 +160,7 @@ vector_norm: Op = Op(
         ),
     ),
     call=_vector_norm,
+    lower=MadeOf(_norm_made),
     samples=(
         sample([3.0, 4.0], value=5.0, grads=([0.6, 0.8],), p=2.0, axes=(0,), keepdims=False),
         sample([0.0, 0.0], value=0.0, grads=([0, 0],), kink=True, p=2.0, axes=(0,), keepdims=False),

@@ -33,7 +33,7 @@ from anabranch.ops.matrices import (
 )
 from anabranch.ops.norms import vector_norm
 from anabranch.ops.reduce import sum_
-from anabranch.ops.rules import shape_of
+from anabranch.ops.rules import LAPACK, shape_of
 from anabranch.ops.select import greater, less_equal, where
 from anabranch.ops.triangular import solve_triangular
 
@@ -152,6 +152,7 @@ qr: Op = Op(
     vjp=(_qr_vjp,),
     jvp=(_qr_jvp,),
     call=_qr,
+    lower=LAPACK,
     samples=(
         sample([[2.0]], value=([[1.0]], [[2.0]]), grads=([[1.0]],)),
         sample(dominant(3, 3)),
@@ -171,6 +172,7 @@ full_qr: Op = Op(
         "the columns of Q beyond those of x are arbitrary; the reduced mode leaves them out"
     ),
     arity=1,
+    lower=LAPACK,
     samples=(
         sample([[2.0]], value=([[1.0]], [[2.0]])),
         sample(normal(3, 2)),

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from anabranch.core.aval import Shape, aval_of
 from anabranch.core.bind import NUMBERS
 from anabranch.core.dtype import is_half
-from anabranch.core.op import float_result
+from anabranch.core.op import UNSUPPORTED, float_result
 from anabranch.core.values import settled
 from anabranch.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
 
 Rule = Callable[..., Any]
+LAPACK: Final = UNSUPPORTED("LAPACK computes it, through NumPy")  # what records say of machine code
 Axis = int | tuple[int, ...] | None
 
 

@@ -43,7 +43,7 @@ from anabranch.ops.matrices import (
 )
 from anabranch.ops.norms import vector_norm
 from anabranch.ops.reduce import max_
-from anabranch.ops.rules import shape_of
+from anabranch.ops.rules import LAPACK, shape_of
 from anabranch.ops.select import equal, greater, less_equal, not_equal
 
 
@@ -226,6 +226,7 @@ eigh: Op = Op(
     absent=True,
     jvp=(_eigh_jvp,),
     call=_eigh,
+    lower=LAPACK,
     samples=(
         # The eigenvalues have the derivative v vᵀ; that of the vectors' sum cancels here.
         sample(
@@ -368,6 +369,7 @@ svd: Op = Op(
     absent=True,
     jvp=(_svd_jvp,),
     call=_svd,
+    lower=LAPACK,
     samples=(
         # A value has the derivative u vᵀ.
         sample([[2.0]], value=([[1.0]], [2.0], [[1.0]]), grads=([[1.0]],)),
@@ -395,6 +397,7 @@ full_svd: Op = Op(
         " svd(x, full_matrices=False) leaves them out"
     ),
     arity=1,
+    lower=LAPACK,
     samples=(
         sample([[2.0], [0.0]], value=([[1.0, 0.0], [0.0, 1.0]], [2.0], [[1.0]])),
         sample(normal(3, 2)),

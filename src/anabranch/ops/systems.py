@@ -28,7 +28,7 @@ from anabranch.ops.matrices import (
     square_shape,
     transposed,
 )
-from anabranch.ops.rules import shape_of
+from anabranch.ops.rules import LAPACK, shape_of
 
 
 def singular(name: str, bad: Any) -> DomainError:
@@ -93,6 +93,7 @@ solve: Op = Op(
     ),
     linear=(1,),
     jvp=(_solve_jvp, None),
+    lower=LAPACK,
     samples=(
         # 2 y = 6;  dy/da = -y/a, dy/db = 1/a
         sample([[2.0]], [6.0], value=[3.0], grads=([[-1.5]], [0.5])),
@@ -150,6 +151,7 @@ inv: Op = Op(
     ref=in_floats(_inv_ref),
     vjp=(lambda ct, y, x: -matmul(transposed(y), matmul(ct, transposed(y))),),
     jvp=(lambda t, y, x: -matmul(y, matmul(t, y)),),
+    lower=LAPACK,
     samples=(
         sample([[2.0]], value=[[0.5]], grads=([[-0.25]],)),
         sample(
@@ -241,6 +243,7 @@ pinv: Op = Op(
     vjp=(_pinv_vjp,),
     jvp=(_pinv_jvp,),
     call=_pinv,
+    lower=LAPACK,
     samples=(
         sample([[2.0]], value=[[0.5]], grads=([[-0.25]],), rtol=1e-15),
         # (1, 1)ᵀ has (1/2, 1/2); its derivative is sum(x)/|x|² = 1, by each entry 1/2 - 2·1/4...

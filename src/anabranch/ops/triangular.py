@@ -30,7 +30,7 @@ from anabranch.ops.matrices import (
     transposed,
     upper,
 )
-from anabranch.ops.rules import shape_of
+from anabranch.ops.rules import LAPACK, shape_of
 from anabranch.ops.systems import columns_of, singular, system_aval, to_right_side
 
 
@@ -114,6 +114,7 @@ solve_triangular: Op = Op(
     linear=(1,),
     jvp=(_triangular_jvp_a, None),
     call=_solve_triangular,
+    lower=LAPACK,
     samples=(
         # 2 x = 2, 1 x + 4 y = 9; the 7 is not read
         sample(
@@ -222,6 +223,7 @@ cholesky: Op = Op(
     ),
     jvp=(lambda t, y, x: matmul(y, _half_lower(_between_inverses(y, symmetric(t), False))),),
     call=_cholesky,
+    lower=LAPACK,
     samples=(
         sample([[4.0]], value=[[2.0]], grads=([[0.25]],)),
         sample(

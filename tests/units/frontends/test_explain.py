@@ -60,7 +60,9 @@ def test_a_loop_names_its_nodes_with_their_lines() -> None:
         (lambda x: ab.sin(x), (X,), 96, 96, None),
         (lambda x: x.astype(ab.float32) * 2.0, (X,), 96, 48, 12),
         (lambda x: x > 0.0, (X,), 96, 12, 0),
+        (lambda b: ab.sqrt(ab.broadcast_to(b, (3, 4))), (X[0],), 32, 96, 12),
         (lambda i: i + 1, (np.arange(5),), 40, 40, 0),
+        (lambda i: ab.sum(i), (np.arange(5),), 40, 8, 0),
         (lambda x: x[::2, 1:] + 1.0, (X,), 48, 48, 6),
         (lambda x: x + 1.0, (X[:, :0],), 0, 0, 0),
         (lambda x, y: x @ y, (X, X.T.copy()), 192, 72, 2 * 3 * 4 * 3),
@@ -206,9 +208,10 @@ def test_long_lists_and_lines_are_cut_in_the_text_only() -> None:
             x = x * 0.5 + 1.0
         return x
 
-    found = told(f, X)
-    assert len(found.kernels[0].nodes) == 80
-    assert "... and 68 more" in str(found)
+    found = told(lambda *xs: f(sum(xs)), *[X] * 20)
+    assert len(found.kernels[0].nodes) == 100
+    assert "... and 88 more" in str(found)
+    assert len(", ".join(found.arguments)) > 100
     assert max(map(len, str(found).splitlines())) <= 100
     assert repr(found) == str(found)
 

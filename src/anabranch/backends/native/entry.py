@@ -92,6 +92,9 @@ class Text(Taking):
         self._do("PyErr_Clear")
         call = f"ptr {self._slot('slow')}", *arguments
         self._line(f"ret ptr {self._call('ptr', 'PyObject_Vectorcall', *call)}")
+        self._label("short")
+        self._call("ptr", "PyErr_NoMemory")
+        self._line("br label %give_up")
         self._label("give_up")
         count = self._new("load i64, ptr %owns")
         with self._counted_to(count) as counter:
@@ -208,67 +211,24 @@ class Text(Taking):
         given = self._allocated("ptr", max(len(addresses), 1))
         for i, address in enumerate(addresses):
             self._line(f"store ptr {address}, ptr {self._entry(given, i)}")
-        space = self._taken(workspace) if workspace else "null"
+        space = self._taken(workspace, "short") if workspace else "null"
         arguments = f"ptr {given}", f"ptr {space}", f"ptr {self._slot('context')}"
         status = self._call("i32", "program", *arguments)
         if workspace:
             self._put_back(space)
         self._go_on_if(self._is("i32", status, 0), "give_up")  # what was raised leaves
 
-    def _taken(self, workspace: int) -> str:
-        """The workspace at rest, or a new one while another call is using that."""
-        place = self._slot("resting")
-        resting = self._new(f"atomicrmw xchg ptr {place}, ptr null seq_cst")
-        is_there = self._new(f"icmp ne ptr {resting}, null")
-        before, fresh, bad, good, both = self._branches("rested", "fresh", "bad", "good", "space")
-        self._line(f"br label %{before}")
-        self._label(before)
-        self._line(f"br i1 {is_there}, label %{both}, label %{fresh}")
-        self._label(fresh)
-        block = self._call("ptr", "PyMem_RawMalloc", f"i64 {workspace + 64}")
-        self._line(f"br i1 {self._is('ptr', block, 'null')}, label %{bad}, label %{good}")
-        self._label(bad)
-        self._call("ptr", "PyErr_NoMemory")
-        self._line("br label %give_up")
-        self._label(good)
-        start = self._new(f"ptrtoint ptr {block} to i64")
-        raised = self._new(f"add i64 {start}, 64")
-        aligned = self._new(f"and i64 {raised}, -64")
-        made = self._new(f"inttoptr i64 {aligned} to ptr")
-        note = self._place(made, -8)  # where its block begins
-        self._line(f"store ptr {block}, ptr {note}")
-        self._line(f"br label %{both}")
-        self._label(both)
-        return self._new(f"phi ptr [{resting}, %{before}], [{made}, %{good}]")
-
-    def _put_back(self, space: str) -> None:
-        place = self._slot("resting")
-        other = self._new(f"atomicrmw xchg ptr {place}, ptr {space} seq_cst")
-        is_there = self._new(f"icmp ne ptr {other}, null")
-        free, done = self._branches("free", "kept")
-        self._line(f"br i1 {is_there}, label %{free}, label %{done}")
-        self._label(free)
-        self._do("PyMem_RawFree", f"ptr {self._field(other, -8)}")
-        self._line(f"br label %{done}")
-        self._label(done)
-
 
 # The function object
 
 
-def python_function(name: str, keeper: Any) -> Callable[..., Any]:
-    """The machine code at `keeper.code` as a Python function, which keeps `keeper` alive."""
-    definition = _MethodDef(name.encode(), keeper.code, _FASTCALL_WITH_KEYWORDS, None)
+def python_function(
+    name: str, code: int, keeper: Any, flags: int = _FASTCALL_WITH_KEYWORDS
+) -> Callable[..., Any]:
+    """Machine code as a Python function, which keeps `keeper` alive and is given it."""
+    definition = _MethodDef(name.encode(), code, flags, None)
     keeper.definition = definition
     kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
     make = kind(("PyCFunction_NewEx", ctypes.pythonapi))
     function: Callable[..., Any] = make(ctypes.addressof(definition), keeper, None)
     return function
-
-
-def free_workspace(space: int | None) -> None:
-    """Free a workspace that no call is using."""
-    if space:
-        block = ctypes.c_void_p.from_address(space - 8).value
-        free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyMem_RawFree", ctypes.pythonapi))
-        free(block)

@@ -17,7 +17,9 @@ from anabranch.backends.native.account import plan_of
 from anabranch.backends.native.code import Callback, code_of, view_of
 from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program, constants_of
+from anabranch.backends.native.raw import Raw, Slot
 from anabranch.backends.native.results import result_pool
+from anabranch.backends.native.table import free_workspace
 from anabranch.backends.native.taking import is_taken
 from anabranch.backends.native.view import View
 from anabranch.backends.plan import Plan, Timing
@@ -77,7 +79,22 @@ class NativeExecutable:
         pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
         for slot, place in text.slots.items():
             pointers[place] = id(held[slot]) if slot in held else self._address(slot, resting)
-        return entry.python_function(call.name, _Keeper(loaded, resting, workspace, held, self))
+        keeper = _Keeper(loaded, resting, workspace, held, self)
+        return entry.python_function(call.name, loaded.addresses["call"], keeper)
+
+    def raw(self, captured: Sequence[np.ndarray[Any, Any]]) -> Raw | None:
+        """The program without checks; None if it has a result that is a fixed number."""
+        if any(isinstance(edge, Literal) for edge in self._graph.outputs):
+            return None
+        count = len(self._graph.parameters) - len(captured)
+        parameters = [(str(node.name), node.avals[0]) for node in self._graph.parameters[:count]]
+        outputs = [(f"result {i}", edge.aval) for i, edge in enumerate(self._graph.outputs)]
+        first, second = (
+            [Slot(name, aval.dtype, aval.shape) for name, aval in one]
+            for one in (parameters, outputs)
+        )
+        code = self._loaded.addresses["entry"], self._context, self.code.workspace
+        return Raw((first, second), [*captured, *self._constants], self.donated, *code, self)
 
     def _address(self, slot: str, resting: ctypes.c_void_p) -> int | None:
         """Of what an entry asks for by name."""
@@ -169,19 +186,18 @@ class _Keeper:
     ) -> None:
         self._resting = resting
         self._size = size
-        self.code = loaded.addresses["call"]
         self._loaded = loaded
         self._held = held
         _keepers.add(self)
 
     def __del__(self) -> None:
-        entry.free_workspace(self._resting.value)
+        free_workspace(self._resting.value)
 
     def give_workspace(self) -> int:
         """Free the workspace that rests here; gives its bytes."""
         spares = result_pool()
         space = None if spares is None else spares.emptied(self._resting)
-        entry.free_workspace(space)
+        free_workspace(space)
         return self._size if space else 0
 
 

@@ -102,6 +102,7 @@ class Program:
         self._vector_bytes = vector_bytes
         self._pointers = itertools.count()
         self._texts: list[str] = []
+        self._bodies: dict[str, str] = {}
         self._scratch = 0  # behind the planned values, for one step at a time
         self.modules = self._written()
         self.workspace += self._scratch
@@ -152,6 +153,8 @@ class Program:
         time = self._time_of(key)
         writer, later = self.steps[time], self.steps[time + 1 :]
         memory = (parameter.id, 0)
+        if isinstance(writer, Structured):  # it may have written some before it fails
+            return False
         if any(may_fail(step) or memory in self._uses(step) for step in later):
             return False
         if memory not in self._uses(writer):
@@ -288,16 +291,22 @@ class Program:
         name = f"loop{len(self.loops)}"
         code = LoopCode(name, loop, self.schedule, self._vector_bytes, self._declared)
         self.loops.append(code)
-        self._texts.append(code.text)
-        return self._called(name, [self._pointer(key) for key in code.pointers])
+        return self._called(self._named(code), [self._pointer(key) for key in code.pointers])
 
     def _product(self, product: Product) -> list[str]:
         name = f"product{product.node.id}"
         args = (name, product, self.schedule, self._vector_bytes, self._declared)
         code = ProductCode(*args)
-        self._texts.append(code.text)
         self._scratch = max(self._scratch, code.scratch)
-        return self._called(name, self._given_to(code))
+        return self._called(self._named(code), self._given_to(code))
+
+    def _named(self, code: LoopCode | ProductCode | KernelCode) -> str:
+        """The name of the function; of an equal one if there is one already."""
+        head, _, body = code.text.partition(f"@{code.name}(")
+        name = self._bodies.setdefault(f"{head}({body}", code.name)
+        if name == code.name:
+            self._texts.append(code.text)
+        return name
 
     def _structured(self, step: Structured) -> list[str]:
         """A kernel, and a call back for what it leaves to the reference."""
@@ -307,13 +316,12 @@ class Program:
             code = kernel_code(f"kernel{node.id}", node, *args)
         except NotNativeError as reason:
             return self._island(Island(node, step.stage, str(reason)))
-        self._texts.append(code.text)
         self._scratch = max(self._scratch, code.scratch)
-        given = self._given_to(code)
+        name, given = self._named(code), self._given_to(code)
         arguments = "".join(f"ptr {pointer}, " for pointer, _ in given)
         return [
             *(line for _, made in given for line in made),
-            f"  %s{number} = call i32 @{code.name}({arguments}i64 0, i64 {code.rows})",
+            f"  %s{number} = call i32 @{name}({arguments}i64 0, i64 {code.rows})",
             f"  %d{number} = icmp eq i32 %s{number}, 0",
             f"  br i1 %d{number}, label %after{number}, label %left{number}",
             f"left{number}:",

@@ -7,6 +7,7 @@ topological order, so the work is linear in the number of nodes.
 
 from __future__ import annotations
 
+import heapq
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -105,7 +106,49 @@ class Schedule:
         for edge in graph.outputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
-        self.steps.sort(key=lambda step: step.stage)  # stable: within a stage as they were made
+        self.steps = self._ordered()
+
+    def _ordered(self) -> list[Step]:
+        """The steps as they are written, as far as each finds what it reads.
+
+        What is made is then soon read, which caches and the memory plan like.
+        """
+        maker = self._makers()
+        waits: dict[int, int] = {}
+        readers: dict[int, list[int]] = {}
+        last = [max(node.id for node in nodes_of(step)) for step in self.steps]
+        for number, step in enumerate(self.steps):
+            sources = {
+                maker.get(edge.node.id, number)
+                for node in nodes_of(step)
+                for edge in node.inputs
+                if not isinstance(edge, Literal)
+            } - {number}
+            waits[number] = len(sources)
+            for source in sources:
+                readers.setdefault(source, []).append(number)
+        ready = [(last[number], number) for number, count in waits.items() if not count]
+        heapq.heapify(ready)
+        ordered = []
+        while ready:
+            _, number = heapq.heappop(ready)
+            ordered.append(self.steps[number])
+            for reader in readers.get(number, ()):
+                waits[reader] -= 1
+                if not waits[reader]:
+                    heapq.heappush(ready, (last[reader], reader))
+        assert len(ordered) == len(self.steps)
+        return ordered
+
+    def _makers(self) -> dict[int, int]:
+        """For each node the number of the step that computes what it shows."""
+        maker = {node.id: i for i, step in enumerate(self.steps) for node in nodes_of(step)}
+        for node in self.graph.order(self.graph.outputs):
+            if node.kind == "op" and node.id not in maker:  # a view of what it takes
+                source = node.inputs[0].node.id
+                if source in maker:
+                    maker[node.id] = maker[source]
+        return maker
 
     def _place(self, node: Node) -> None:
         if node.kind != "op":
@@ -230,6 +273,11 @@ class Schedule:
             self._owns(edge.node, home.stage + 1)
             place = self.places[key]
         return place
+
+
+def nodes_of(step: Step) -> list[Node]:
+    """The nodes that a step computes."""
+    return step.nodes if isinstance(step, Loop) else [step.node]
 
 
 def is_reduction(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from anabranch.backends.native import layout
@@ -67,3 +68,50 @@ class TableWriter(Writer):
     def _branches(self, *words: str) -> tuple[str, ...]:
         number = next(self._names)
         return tuple(f"{word}{number}" for word in words)
+
+    # The workspace
+
+    def _taken(self, workspace: int, short: str) -> str:
+        """The workspace at rest, or a new one while another call is using that.
+
+        Leaves through the label `short` where there is no memory for it.
+        """
+        place = self._slot("resting")
+        resting = self._new(f"atomicrmw xchg ptr {place}, ptr null seq_cst")
+        is_there = self._new(f"icmp ne ptr {resting}, null")
+        before, fresh, good, both = self._branches("rested", "fresh", "good", "space")
+        self._line(f"br label %{before}")
+        self._label(before)
+        self._line(f"br i1 {is_there}, label %{both}, label %{fresh}")
+        self._label(fresh)
+        block = self._call("ptr", "PyMem_RawMalloc", f"i64 {workspace + 64}")
+        self._line(f"br i1 {self._is('ptr', block, 'null')}, label %{short}, label %{good}")
+        self._label(good)
+        start = self._new(f"ptrtoint ptr {block} to i64")
+        raised = self._new(f"add i64 {start}, 64")
+        aligned = self._new(f"and i64 {raised}, -64")
+        made = self._new(f"inttoptr i64 {aligned} to ptr")
+        note = self._place(made, -8)  # where its block begins
+        self._line(f"store ptr {block}, ptr {note}")
+        self._line(f"br label %{both}")
+        self._label(both)
+        return self._new(f"phi ptr [{resting}, %{before}], [{made}, %{good}]")
+
+    def _put_back(self, space: str) -> None:
+        place = self._slot("resting")
+        other = self._new(f"atomicrmw xchg ptr {place}, ptr {space} seq_cst")
+        is_there = self._new(f"icmp ne ptr {other}, null")
+        free, done = self._branches("free", "kept")
+        self._line(f"br i1 {is_there}, label %{free}, label %{done}")
+        self._label(free)
+        self._do("PyMem_RawFree", f"ptr {self._field(other, -8)}")
+        self._line(f"br label %{done}")
+        self._label(done)
+
+
+def free_workspace(space: int | None) -> None:
+    """Free a workspace that no call is using."""
+    if space:
+        block = ctypes.c_void_p.from_address(space - 8).value
+        free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyMem_RawFree", ctypes.pythonapi))
+        free(block)

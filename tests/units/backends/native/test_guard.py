@@ -1,0 +1,59 @@
+"""No kernel touches memory that is not its own, whatever the length."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("llvmlite")
+
+from anabranch.backends.native import target
+
+SCRIPT = Path(__file__).with_name("guarded.py")
+KINDS = runpy.run_path(str(SCRIPT))["KINDS"]
+
+
+def finished(*words: str) -> str:
+    """The last case that a script named, and what became of it."""
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    case = done.stdout.splitlines()[-1:] or ["nothing ran"]
+    return "" if done.returncode == 0 else f"{case[0]}: {done.returncode}\n{done.stderr}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_tails_stay_inside(kind: str) -> None:
+    assert finished(str(SCRIPT), kind) == ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_tails_of_every_length_stay_inside(kind: str) -> None:
+    assert finished(str(SCRIPT), kind, "every") == ""
+
+
+@pytest.mark.parametrize("offset", [-1, 64])
+def test_the_guard_is_there(offset: int) -> None:
+    program = f"""
+import sys, ctypes
+sys.path.insert(0, {str(SCRIPT.parent)!r})
+from guarded import guarded
+place = guarded(64, at_end={offset > 0})
+ctypes.c_char.from_address(place + 63).value
+ctypes.c_char.from_address(place).value
+print("before the fault", flush=True)
+ctypes.c_char.from_address(place + {offset}).value
+"""
+    assert finished("-c", program).startswith("before the fault: -")
+
+
+def test_no_module_gets_through_that_is_illegal() -> None:
+    with pytest.raises(RuntimeError):
+        target.object_code("define i32 @f() {\nentry:\n  %x = add i32 1, 1\n}")
+    with pytest.raises(RuntimeError, match="dominate"):
+        target.object_code(
+            "define i32 @f() {\nentry:\n  br label %b\na:\n  %x = add i32 1, 1\n  br label %b\n"
+            "b:\n  ret i32 %x\n}"
+        )
