@@ -267,7 +267,7 @@ class Program:
             "}",
         ]
         text = "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
-        self._declared, self._texts = set(), []
+        self._declared, self._texts, self._bodies = set(), [], {}
         return text
 
     def _pointer(self, key: Key) -> tuple[str, list[str]]:
