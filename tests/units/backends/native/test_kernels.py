@@ -110,7 +110,7 @@ def test_parts_are_computed_where_they_stand() -> None:
     made = program(lambda x, y: ab.concatenate([x * 2.0, y, x @ y.T @ x]), X, X + 1.0)
     ((_, first), (_, last)) = sorted(made.schedule.parts.items())
     assert first.view.offset == 0 and last.view.offset == 2 * X.size
-    assert not any(key in made._offsets for key in made.schedule.parts)
+    assert not any(key in made.rooms for key in made.schedule.parts)
 
 
 def test_a_part_is_read_and_shown_where_it_stands() -> None:
