@@ -16,8 +16,9 @@ from anabranch import errors as errors
 from anabranch import linalg as linalg
 from anabranch import ops as ops
 from anabranch import random as random
-from anabranch import testing as testing
 from anabranch import xp as xp
+from anabranch.backends.native.threads import get_num_threads as get_num_threads
+from anabranch.backends.native.threads import set_num_threads as set_num_threads
 from anabranch.core.bind import scope as scope
 from anabranch.core.check import check as check
 from anabranch.core.config import config as config
@@ -85,7 +86,6 @@ from anabranch.frontends.transforms import gradients as gradients
 from anabranch.frontends.transforms import jvp as jvp
 from anabranch.frontends.transforms import value_and_grad as value_and_grad
 from anabranch.frontends.transforms import vjp as vjp
-from anabranch.testing.gradients import check_gradients as check_gradients
 
 __version__ = "0.1.0"
 
@@ -99,20 +99,24 @@ float64 = _numpy.float64
 
 globals().update(_public_functions())
 
-# What draws and explains is not loaded by those who only compute.
+# What draws, explains and checks is not loaded by those who only compute.
 _late_names(
     globals(),
     {
         "inspect": "anabranch.inspection.looking",
         "why": "anabranch.inspection.looking",
         "Report": "anabranch.inspection.report",
+        "check_gradients": "anabranch.testing.gradients",
+        "testing": "anabranch.testing",
     },
 )
 
 if TYPE_CHECKING:
+    from anabranch import testing as testing
     from anabranch.inspection.looking import inspect as inspect
     from anabranch.inspection.looking import why as why
     from anabranch.inspection.report import Report as Report
+    from anabranch.testing.gradients import check_gradients as check_gradients
 
     # So that type checkers let the gathered functions pass.
     def __getattr__(name: str) -> Any: ...

@@ -67,10 +67,11 @@ def test_names_that_load_late_are_public_like_the_others() -> None:
     program = """
 import sys
 import anabranch as ab
-late = {"inspect", "why", "Report"}
+late = {"inspect", "why", "Report", "check_gradients", "testing"}
 assert not late & set(vars(ab))
 assert late <= set(dir(ab)) and late <= set(ab.__all__)
-loaded = [name for name in sys.modules if name.startswith("anabranch.inspection")]
+rooms = ("anabranch.inspection", "anabranch.testing")
+loaded = [name for name in sys.modules if name.startswith(rooms)]
 assert not loaded, loaded
 from anabranch import *
 assert Report is ab.Report and inspect is ab.inspect is vars(ab)["inspect"]

@@ -15,7 +15,7 @@ def late_names(namespace: dict[str, Any], modules: Mapping[str, str]) -> None:
 
     Args:
         namespace: the package's `globals()`, complete but for these.
-        modules: each name with the module that holds it.
+        modules: each name with the module that holds it, or that it is.
 
     Example:
         >>> from anabranch.core.late import late_names
@@ -32,7 +32,9 @@ def late_names(namespace: dict[str, Any], modules: Mapping[str, str]) -> None:
             package = namespace["__name__"]
             text = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(text, name=name, obj=sys.modules.get(package))
-        namespace[name] = found = getattr(importlib.import_module(modules[name]), name)
+        module = importlib.import_module(modules[name])
+        is_module = modules[name] == f"{namespace['__name__']}.{name}"
+        namespace[name] = found = module if is_module else getattr(module, name)
         return found
 
     public = [name for name in namespace if not name.startswith("_")]

@@ -153,7 +153,7 @@ class Op:
         object.__setattr__(self, "is_flat", isinstance(rules, NoGradient))
         object.__setattr__(self, "_rules", _NOT_WRITTEN if rules is None else rules)
         object.__setattr__(self, "__name__", self.name)
-        object.__setattr__(self, "__signature__", _signature(self))
+        object.__setattr__(self, *_signature(self))
         if self.call is not None:  # what Python's own complaints about arguments call it
             self.call.__name__ = self.call.__qualname__ = self.name
             object.__setattr__(self, "doc", self.doc or inspect.getdoc(self.call) or "")
@@ -208,11 +208,15 @@ def public_functions(namespace: str = "") -> dict[str, Rule]:
     return found
 
 
-def _signature(op: Op) -> inspect.Signature:
-    if op.call is not None:
-        return inspect.signature(op.call)
+def _signature(op: Op) -> tuple[str, Any]:
+    """The attribute, and its value, by which `inspect.signature` finds how an op is called."""
+    return ("__signature__", _operands(op.inputs)) if op.call is None else ("__wrapped__", op.call)
+
+
+@functools.lru_cache
+def _operands(count: int) -> inspect.Signature:
     kind = inspect.Parameter.POSITIONAL_ONLY
-    return inspect.Signature([inspect.Parameter(n, kind) for n in "xyzuvw"[: op.inputs]])
+    return inspect.Signature([inspect.Parameter(n, kind) for n in "xyzuvw"[:count]])
 
 
 def _documented(op: Op, call: Rule) -> Rule:
@@ -221,7 +225,7 @@ def _documented(op: Op, call: Rule) -> Rule:
     def function(*args: Any, **attrs: Any) -> Any:
         return call(*args, **attrs)
 
-    function.__signature__ = _signature(op)  # type: ignore[attr-defined]
+    setattr(function, *_signature(op))
     room, _, last = op.name.rpartition(".")
     function.__name__ = function.__qualname__ = last
     function.__doc__ = op.doc

@@ -25,8 +25,8 @@ inf, nan = math.inf, math.nan
 
 def _is_clean(product: Any) -> bool:
     # Only 0 times inf or NaN can differ from the plain product, and that is a NaN.
-    if type(product) is float or product.ndim == 0:
-        return product == product  # type: ignore[no-any-return]  # noqa: PLR0124  # quick isnan
+    if isinstance(product, float):  # a Python number, or NumPy's float64
+        return not math.isnan(product)
     return not np.isnan(product).any()
 
 

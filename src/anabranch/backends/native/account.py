@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from anabranch.backends import plan
+from anabranch.backends.native.claims import Copy
 from anabranch.backends.native.emit import Val
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.memory import ALIGNMENT
-from anabranch.backends.native.program import Copy, Program
+from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import (
     Key,
     Loop,

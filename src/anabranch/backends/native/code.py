@@ -46,15 +46,24 @@ class Code:
         objects: object files that are linked together.
         workspace: bytes of memory that a run needs besides arguments and results.
         called: what it calls back for, by the number it asks with.
+        time: about how long it takes on one thread, in ns.
+        shares: whether threads share its work.
     """
 
     objects: tuple[bytes, ...]
     workspace: int
     called: tuple[Callback, ...]
+    time: float
+    shares: bool
 
     def parts(self) -> list[bytes]:
         """As bytes for the disk."""
-        facts = {"workspace": self.workspace, "called": [asdict(one) for one in self.called]}
+        facts = {
+            "workspace": self.workspace,
+            "called": [asdict(one) for one in self.called],
+            "time": self.time,
+            "shares": self.shares,
+        }
         return [json.dumps(facts).encode(), *self.objects]
 
     @classmethod
@@ -62,7 +71,7 @@ class Code:
         """What `parts` gave."""
         facts = json.loads(parts[0])
         called = tuple(Callback(**one) for one in facts["called"])
-        return cls(tuple(parts[1:]), facts["workspace"], called)
+        return cls(tuple(parts[1:]), facts["workspace"], called, facts["time"], facts["shares"])
 
 
 def view_of(found: Any) -> View:
@@ -96,7 +105,7 @@ def written(program: Program, emit: Any) -> Code:
         for node in program.called
     )
     objects = tuple(emit(text) for text in program.modules)
-    return Code(objects, program.workspace, called)
+    return Code(objects, program.workspace, called, program.time, program.shares)
 
 
 def _view(program: Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:

@@ -47,12 +47,14 @@ class Text(Taking):
         donated: Mapping[int, int],
         workspace: int,
         pooled: bool,
+        is_long: bool,
     ) -> None:
         super().__init__(call, parameters, list(donated))
         self._constants = constants
         self._outputs = outputs
         self._reused = {output: parameter for parameter, output in donated.items()}
         self._pooled = pooled
+        self._is_long = is_long
         self._count = 0  # of objects that are owned
         self._late: list[Callable[[], None]] = []  # writes what stands behind the run
         self._write(workspace)
@@ -213,7 +215,11 @@ class Text(Taking):
             self._line(f"store ptr {address}, ptr {self._entry(given, i)}")
         space = self._taken(workspace, "short") if workspace else "null"
         arguments = f"ptr {given}", f"ptr {space}", f"ptr {self._slot('context')}"
+        if self._is_long:  # other threads of Python may run meanwhile; calls back ask for it
+            thread = self._call("ptr", "PyEval_SaveThread")
         status = self._call("i32", "program", *arguments)
+        if self._is_long:
+            self._do("PyEval_RestoreThread", f"ptr {thread}")
         if workspace:
             self._put_back(space)
         self._go_on_if(self._is("i32", status, 0), "give_up")  # what was raised leaves

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import calls, entry, layout, target, timing
+from anabranch.backends.native import calls, entry, layout, pool, target, timing
 from anabranch.backends.native.account import plan_of
+from anabranch.backends.native.claims import constants_of
 from anabranch.backends.native.code import Callback, code_of, view_of
 from anabranch.backends.native.expand import expanded
-from anabranch.backends.native.program import Program, constants_of
+from anabranch.backends.native.program import Program
 from anabranch.backends.native.raw import Raw, Slot
 from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.table import free_workspace
@@ -30,6 +31,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
 
+LONG = 30_000.0  # ns from which on a program lets Python's other threads run
 _LARGE = 65_536  # bytes of a result from which on its pages cost more than a look into the pool
 
 
@@ -45,7 +47,7 @@ class NativeExecutable:
         self._context = calls.Context(
             _Islands([_IslandCall(self.made_of, one) for one in code.called])
         )
-        self._loaded = target.Loaded(code.objects, ["entry"])
+        self._loaded = target.Loaded(code.objects, ["entry"], pool.imports(code.shares))
         self._dtypes = [node.avals[0].dtype for node in graph.parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
         _executables.add(self)
@@ -71,7 +73,7 @@ class NativeExecutable:
             return None
         spares = result_pool()
         constants, workspace = len(self._constants), self.code.workspace
-        rest = self.donated, workspace, spares is not None
+        rest = self.donated, workspace, spares is not None, self.code.time > LONG
         text = entry.Text(call, avals, constants, results, *rest)
         loaded = target.Loaded([target.object_code(text.ir)], ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using

@@ -71,7 +71,7 @@ def _rule(node: Node) -> Any:
     lower, dtype = node.op.lower, node.avals[0].dtype
     if isinstance(lower, MadeOf):
         return lower.rule
-    if is_half(dtype) and (lower == PRODUCT or lower in REDUCTIONS):
+    if is_half(dtype) and lower in REDUCTIONS:
         return functools.partial(_in_float32, node)
     is_mixed = any(edge.aval.dtype != dtype for edge in node.inputs)
     if lower == PRODUCT and is_floating(dtype) and is_mixed:

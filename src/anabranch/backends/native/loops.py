@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch.backends.native.access import Access
+from anabranch.backends.native.chunked import STRIP, Bases, ChunkWriter
 from anabranch.backends.native.emit import (
     Emitter,
     Val,
@@ -17,7 +18,6 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
-from anabranch.backends.native.reductions import REDUCTIONS, Reduction
 from anabranch.backends.native.schedule import (
     Loop,
     Place,
@@ -26,21 +26,19 @@ from anabranch.backends.native.schedule import (
     is_reduction,
 )
 from anabranch.backends.native.view import Strides, row_major
-from anabranch.backends.native.writer import Writer
 from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType
 from anabranch.core.node import Literal, Node
 
-STRIP = 4096  # elements that one accumulator takes before it is added to the total
-Bases = dict[int, str]
 
-
-class LoopCode(Writer):
+class LoopCode(ChunkWriter):
     """The IR function of one loop.
 
     Attributes:
         pointers: the values whose memory it takes, one pointer each, in order.
-        text: the function.
+        text: the function of the pointers. Where the loop is cut, the function of one chunk: it
+            takes where the pointers lie, after them that of the sums, and the chunk's number; and
+            `join_...`, which joins these sums.
     """
 
     def __init__(
@@ -57,9 +55,16 @@ class LoopCode(Writer):
         self.pointers = list(dict.fromkeys(access.key for access in self._accesses))
         self._dims, self._steps = joined(loop.space, [a.strides for a in self._accesses])
         self._lanes = self._width(vector_bytes)
+        self._divide()
+        if self.cut is None:
+            arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
+        else:
+            arguments = "ptr %frame, i64 %chunk"
+            self._begin_chunk(self.cut)
         self._write()
-        arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
         self.text = self._text(f"define internal void @{name}({arguments})")
+        if self._parts:
+            self.text += "\n" + self._joining()
 
     @property
     def order(self) -> str:
@@ -122,10 +127,7 @@ class LoopCode(Writer):
     # Writing
 
     def _write(self) -> None:
-        bases: Bases = {}
-        for i, access in enumerate(self._accesses):
-            pointer = f"%p{self.pointers.index(access.key)}"
-            bases[i] = self._moved_on(pointer, access.dtype, str(access.offset))
+        bases = {i: self._start(i) for i in range(len(self._accesses))}
         self._fill_neutral(bases)
         if 0 not in self.loop.space:
             self._nest(0, bases)
@@ -135,7 +137,8 @@ class LoopCode(Writer):
         if depth >= len(self._dims) - 1:
             self._innermost(bases)
             return
-        with self._counted(self._dims[depth]) as counter:
+        count = self._count if self._is_cut(depth) else self._dims[depth]
+        with self._counted(count) as counter:
             inner = {
                 i: self._stepped(base, i, self._steps[i][depth], counter)
                 for i, base in bases.items()
@@ -154,52 +157,70 @@ class LoopCode(Writer):
             for node, i in self._stores
             if is_reduction(node) and self._step(i) == 0 and self._dims
         ]
-        if not sums or length <= 2 * STRIP:
+        is_cut = self._is_cut(len(self._dims) - 1)
+        if not sums or (length <= 2 * STRIP and not is_cut):
             self._strip(bases, length, sums)
             return
-        with self._counted(length // STRIP) as counter:
+        with self._counted(self._count if is_cut else length // STRIP) as counter:
             inner = {
                 i: self._stepped(base, i, STRIP * self._step(i), counter)
                 for i, base in bases.items()
             }
             self._strip(inner, STRIP, sums)
         if length % STRIP:
-            done = length - length % STRIP
-            rest = {
-                i: self._moved_on(base, self._accesses[i].dtype, str(done * self._step(i)))
-                for i, base in bases.items()
-            }
-            self._strip(rest, length % STRIP, sums)
+            with self._in_last_chunk(is_cut):
+                done = self._count if is_cut else str(length // STRIP)
+                rest = {
+                    i: self._stepped(base, i, STRIP * self._step(i), done)
+                    for i, base in bases.items()
+                }
+                self._strip(rest, length % STRIP, sums)
 
     def _step(self, access: int) -> int:
         return self._steps[access][-1] if self._dims else 0
 
     def _strip(self, bases: Bases, length: int, sums: Sequence[tuple[Node, int]]) -> None:
-        """So many elements along the innermost axis."""
+        """So many elements along the innermost axis; what a chunk has of them, if that is cut."""
         whole, rest = divmod(length, self._lanes)
         totals: dict[int, Val] = {}
+        if not sums and self._is_cut(len(self._dims) - 1):
+            self._vectors(bases, self._count, sums)
+            with self._in_last_chunk(rest > 0):
+                if rest:
+                    self._tail(bases, self._times(self._count, self._lanes), rest, sums, totals)
+            return
         if whole:
             totals = self._vectors(bases, whole, sums)
         if rest:
-            lanes = 1
-            while lanes < rest:
-                lanes *= 2
-            e = self._emitter(lanes)
-            start = str(whole * self._lanes)
-            values = self._body(e, bases, start, rest, self._spread(e, bases))
-            for node, i in sums:
-                part = self._reduction(node).masked(e, values[node.id], rest)
-                found = self._total(e, node, part)
-                self._take(e)
-                totals[i] = self._joined(node, totals[i], found) if i in totals else found
-            self._take(e)
+            self._tail(bases, str(whole * self._lanes), rest, sums, totals)
         for node, i in sums:
             self._add_to_memory(node, bases[i], totals[i])
 
+    def _tail(
+        self,
+        bases: Bases,
+        start: str,
+        rest: int,
+        sums: Sequence[tuple[Node, int]],
+        totals: dict[int, Val],
+    ) -> None:
+        """The elements after the last full vector; they join the totals."""
+        lanes = 1
+        while lanes < rest:
+            lanes *= 2
+        e = self._emitter(lanes)
+        values = self._body(e, bases, start, rest, self._spread(e, bases))
+        for node, i in sums:
+            part = self._reduction(node).masked(e, values[node.id], rest)
+            found = self._total(e, node, part)
+            self._take(e)
+            totals[i] = self._joined(node, totals[i], found) if i in totals else found
+        self._take(e)
+
     def _vectors(
-        self, bases: Bases, whole: int, sums: Sequence[tuple[Node, int]]
+        self, bases: Bases, whole: int | str, sums: Sequence[tuple[Node, int]]
     ) -> dict[int, Val]:
-        """The full vectors; gives the total of each reduction over them."""
+        """So many full vectors; gives the total of each reduction over them."""
         e = self._emitter(self._lanes)
         spread = self._spread(e, bases)
         self._take(e)
@@ -209,7 +230,8 @@ class LoopCode(Writer):
             self._take(e)
             return totals
         before = self._block
-        with self._counted(whole * e.lanes, by=e.lanes) as counter:
+        end = whole * e.lanes if isinstance(whole, int) else self._times(whole, e.lanes)
+        with self._counted(end, by=e.lanes) as counter:
             place = len(self._lines)
             held = {i: Val(self._name(), node.avals[0].dtype) for node, i in sums}
             values = self._body(e, bases, counter, e.lanes, spread)
@@ -277,9 +299,6 @@ class LoopCode(Writer):
 
     # Reductions
 
-    def _reduction(self, node: Node) -> Reduction:
-        return REDUCTIONS[node.op.lower]  # type: ignore[index]
-
     def _total(self, e: Emitter, node: Node, value: Val) -> Val:
         return self._reduction(node).across(e, value, self._emitter)
 
@@ -305,21 +324,6 @@ class LoopCode(Writer):
         old = access.load(e, base, index, step, count)
         new = self._reduction(node).joined(e, old, value)
         access.store(e, base, index, step, count, new)
-
-    def _fill_neutral(self, bases: Bases) -> None:
-        for node, i in self._stores:
-            if not is_reduction(node) or node.avals[0].size == 0:
-                continue
-            dtype = node.avals[0].dtype
-            e = self._emitter(1)
-            kind, text = memory_type(dtype), e.to_memory(self._reduction(node).start(e, dtype))
-            self._take(e)
-            if node.avals[0].size == 1:
-                self._line(f"store {kind} {text}, ptr {bases[i]}, align {dtype.itemsize}")
-                continue
-            with self._counted(node.avals[0].size) as counter:
-                place = self._moved_on(bases[i], dtype, counter)
-                self._line(f"store {kind} {text}, ptr {place}, align {dtype.itemsize}")
 
 
 def joined(space: Shape, strides: Sequence[Strides]) -> tuple[list[int], list[list[int]]]:

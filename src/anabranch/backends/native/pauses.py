@@ -19,13 +19,13 @@ def pauses(steps: Sequence[Step], end: int) -> Iterator[int]:
         if isinstance(step, Island):  # which looks for itself
             waited = 0.0
             continue
-        waited += _nanoseconds(step)
+        waited += nanoseconds(step)
         if waited > _OFTEN and i + 1 < len(steps):
             waited = 0.0
             yield i
 
 
-def _nanoseconds(step: Loop | Product | Structured) -> float:
+def nanoseconds(step: Loop | Product | Structured) -> float:
     """About how long a step takes on one thread; a factor of a few does not matter."""
     if isinstance(step, Loop):
         elements = 1.0

@@ -6,45 +6,31 @@ tile, so that the innermost loop reads straight on, and is short enough to stay 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import replace
 
-from anabranch.backends.native.emit import register_type
-from anabranch.backends.native.schedule import Key, Place, Product, Schedule
-from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Tile, TileCode
-from anabranch.backends.native.view import View, row_major
+from anabranch.backends.native.blocks import BlockedCode
+from anabranch.backends.native.operands import DEPTH, SPEED, Operand, Shapes, matrix
+from anabranch.backends.native.partition import CHUNK, MOST, SHARED_FROM
+from anabranch.backends.native.schedule import Key, Product, Schedule
+from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, Tile, TileCode
+from anabranch.backends.native.vectors import FROM_AFAR, DotsCode, are_dots
+from anabranch.backends.native.view import row_major
 from anabranch.backends.native.writer import Writer
+from anabranch.core.dtype import is_half
 
-DEPTH = {8: 256, 4: 384}  # by element size: how much of the summed axis a block takes
-PACKED_FROM = 32 * 1024  # bytes of B
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A matrix, or a stack of them: where it lies and its steps."""
-
-    key: Key
-    view: View
-
-    @property
-    def batch(self) -> tuple[int, ...]:
-        return self.view.shape[:-2]
-
-
-def matrix(place: Place, is_vector_row: bool, is_vector: bool) -> Operand:
-    """A vector is a matrix of one row (on the left) or of one column (on the right)."""
-    view = place.view
-    if not is_vector:
-        return Operand(place.base, view)
-    (length,), (step,) = view.shape, view.strides
-    if is_vector_row:
-        return Operand(place.base, View((1, length), (0, step), view.offset))
-    return Operand(place.base, View((length, 1), (step, 0), view.offset))
+BLOCKED_FROM = 16_000.0  # ns on one thread
+MANY = 8  # products in a stack, which are shared as they are
+MANY_BLOCKED_FROM = 1_000_000.0  # ns, for a product in such a stack
+_FRAME = ("a", "b", "c", "scratch")
 
 
 class ProductCode(Writer):
     """The IR function of one product.
 
     Attributes:
+        time: about how long it takes on one thread, in ns.
+        shares: whether threads share it.
         pointers: the values whose memory it takes.
         scratch: bytes of workspace that it takes besides, by its last pointer.
         text: the function.
@@ -64,21 +50,111 @@ class ProductCode(Writer):
         left, right = (schedule.places[e.node.id, e.index] for e in node.inputs)
         self._a = matrix(left, True, len(left.view.shape) == 1)
         self._b = matrix(right, False, len(right.view.shape) == 1)
-        self._element = register_type(node.avals[0].dtype)
-        self._size = node.avals[0].dtype.itemsize
+        if self._b.view.shape[-1] == 1:  # the same result, and the wider operand on the right
+            self._a, self._b = self._b.turned, self._a.turned
         self._dtype = node.avals[0].dtype
+        self._shapes = Shapes(self._dtype, vector_bytes)
+        self._size = self._shapes.bytes
         self.m, self.k = self._a.view.shape[-2:]
         self.n = self._b.view.shape[-1]
-        batch = node.avals[0].shape[: max(len(self._a.batch), len(self._b.batch))]
-        self._batch = batch
-        self._lanes = vector_bytes // self._size
-        self._registers = 16 if vector_bytes == 32 else 32
+        self._batch = node.avals[0].shape[: max(len(self._a.batch), len(self._b.batch))]
         self.pointers: list[Key] = [self._a.key, self._b.key, (node.id, 0)]
         self.scratch = 0
-        if node.avals[0].size:
-            self._stack(0, self._start("%a", self._a), self._start("%b", self._b), "%c")
+        self.time = self._time_of_one() * math.prod(self._batch)
+        self._one = self._large_or_dots(f"{name}_of")  # the function of one matrix, if it has one
+        self.shares = self._one is not None and self._one.shares
         arguments = "ptr %a, ptr %b, ptr %c, ptr %scratch"
-        self.text = self._text(f"define internal void @{name}({arguments})")
+        chunks = self._chunks()
+        if chunks > 1:
+            self.shares = True
+            self._share_stack(chunks)
+            begin = self._text(f"define internal void @stack_{name}(ptr %frame, i64 %chunk)")
+            self._lines, self._block = [], "entry"
+            self._call_chunks(chunks)
+            self.scratch *= chunks
+            self.text = "\n".join([begin, self._text(f"define internal void @{name}({arguments})")])
+        else:
+            if node.avals[0].size:
+                self._stack(0, self._start("%a", self._a), self._start("%b", self._b), "%c")
+            self.text = self._text(f"define internal void @{name}({arguments})")
+        if self._one:
+            self.text += "\n" + self._one.text
+
+    # Stacks that threads share
+
+    def _chunks(self) -> int:
+        """Into how many chunks the stack is cut: none whose matrices are."""
+        if self.shares or self.time < SHARED_FROM:
+            return 1
+        return max(min(int(self.time / CHUNK), MOST, math.prod(self._batch)), 1)
+
+    def _call_chunks(self, chunks: int) -> None:
+        self.declared.add("declare void @pool(ptr, ptr, i64)")
+        self._line(f"%frame = alloca ptr, i64 {len(_FRAME)}")
+        for i, word in enumerate(_FRAME):
+            place = self._new(f"getelementptr ptr, ptr %frame, i64 {i}")
+            self._line(f"store ptr %{word}, ptr {place}")
+        self._line(f"call void @pool(ptr @stack_{self.name}, ptr %frame, i64 {chunks})")
+
+    def _share_stack(self, chunks: int) -> None:
+        """Some of the products, by number; each chunk has scratch memory of its own."""
+        for i, word in enumerate(_FRAME):
+            place = self._new(f"getelementptr ptr, ptr %frame, i64 {i}")
+            self._line(f"%{word}s = load ptr, ptr {place}")
+        count = math.prod(self._batch)
+        first, last = (
+            self._new(f"udiv i64 {self._times(chunk, count)}, {chunks}")
+            for chunk in ("%chunk", self._new("add i64 %chunk, 1"))
+        )
+        here = len(self._lines)
+        with self._counted_to(self._new(f"sub i64 {last}, {first}")) as one:
+            number = self._new(f"add i64 {first}, {one}")
+            self._matrix_or_call(*self._at_number(number))
+        written = self._lines[here:]
+        del self._lines[here:]
+        own = self._times("%chunk", self.scratch)  # known now that the products are written
+        self._line(f"%scratch = getelementptr i8, ptr %scratchs, i64 {own}")
+        self._lines += written
+
+    def _at_number(self, number: str) -> list[str]:
+        """Where the matrices of this product begin."""
+        bases = [self._start("%as", self._a), self._start("%bs", self._b), "%cs"]
+        for axis in reversed(range(len(self._batch))):
+            length = self._batch[axis]
+            i, number = (self._new(f"{word} i64 {number}, {length}") for word in ("urem", "udiv"))
+            bases = [
+                self._moved_on(base, self._dtype, self._times(i, step))
+                for base, step in zip(bases, self._batch_steps(axis), strict=True)
+            ]
+        return bases
+
+    def _batch_steps(self, axis: int) -> list[int]:
+        """In elements, from one product to the next along an axis of the stack."""
+        steps = [
+            operand.view.broadcast_to((*self._batch, *operand.view.shape[-2:])).strides[axis]
+            for operand in (self._a, self._b)
+        ]
+        return [*steps, row_major((*self._batch, self.m, self.n))[axis]]
+
+    def _large_or_dots(self, name: str) -> BlockedCode | DotsCode | None:
+        """Large products have blocks; so have halves, which are made wider as they are packed."""
+        args = (name, self._a, self._b, self._shapes, self.declared)
+        if 0 in (self.m, self.k, self.n):
+            return None
+        if are_dots(self._a, self._b) and not is_half(self._dtype):
+            return DotsCode(*args)
+        limit = BLOCKED_FROM if math.prod(self._batch) < MANY else MANY_BLOCKED_FROM
+        if not is_half(self._dtype) and self._time_of_one() < limit:
+            return None
+        blocked = BlockedCode(*args)
+        self.scratch = blocked.scratch
+        return blocked
+
+    def _time_of_one(self) -> float:
+        """About how long one matrix takes, in ns: to multiply, or to read and write."""
+        touched = self.m * self.k + self.k * self.n + self.m * self.n
+        time = 2.0 * self.m * self.n * self.k / SPEED[self._size]
+        return max(time, touched * self._size * FROM_AFAR)
 
     def _start(self, base: str, operand: Operand) -> str:
         return self._moved_on(base, self._dtype, str(operand.view.offset))
@@ -86,37 +162,27 @@ class ProductCode(Writer):
     def _stack(self, axis: int, a: str, b: str, c: str) -> None:
         """One product for each element of the batch."""
         if axis == len(self._batch):
-            self._matrix(a, b, c)
+            self._matrix_or_call(a, b, c)
             return
-        shape = (*self._batch, self.m, self.n)
-        steps = [
-            operand.view.broadcast_to((*self._batch, *operand.view.shape[-2:])).strides[axis]
-            for operand in (self._a, self._b)
-        ]
-        steps.append(row_major(shape)[axis])
         with self._counted(self._batch[axis]) as i:
             self._stack(
                 axis + 1,
                 *(
                     self._moved_on(base, self._dtype, self._times(i, step))
-                    for base, step in zip((a, b, c), steps, strict=True)
+                    for base, step in zip((a, b, c), self._batch_steps(axis), strict=True)
                 ),
             )
 
+    def _matrix_or_call(self, a: str, b: str, c: str) -> None:
+        if self._one is None:
+            self._matrix(a, b, c)
+        else:
+            self._line(f"call void @{self._one.name}(ptr {a}, ptr {b}, ptr {c}, ptr %scratch)")
+
     def _matrix(self, a: str, b: str, c: str) -> None:
-        lanes = self._lanes
-        while lanes >= 2 * self.n and lanes > 1:
-            lanes //= 2
-        across = -(-self.n // lanes)
-        vectors = min(across, 2) if across not in (3, 6) else 3
-        most = min((self._registers - vectors - 1) // vectors, 14)
-        turns = -(-self.m // most)
-        rows = -(-self.m // turns)
-        tile = Tile(rows, vectors, lanes, self._element, vectors * lanes)
+        tile = self._shapes.tile(self.m, self.n)
         step = self._b.view.strides[-1]
-        is_packed = (step != 1 and self.n > 1) or (
-            self.k * self.n * self._size > PACKED_FROM and self.m > 2 * most
-        )
+        is_packed = step != 1 and self.n > 1
         depth = DEPTH[self._size]
         blocks = -(-self.k // depth) or 1
         depth = -(-self.k // blocks)
@@ -138,15 +204,14 @@ class ProductCode(Writer):
         rows_step, k_step = self._a.view.strides[-2:]
         a = self._moved_on(a, self._dtype, self._times(first, k_step))
         b = self._moved_on(b, self._dtype, self._times(first, self._b.view.strides[-2]))
-        panels, rest = divmod(self.n, tile.width)
+        panels, rest = divmod(self.n, tile.columns)
         if panels:
             with self._counted(panels) as panel:
-                column = self._times(panel, tile.width)
+                column = self._times(panel, tile.columns)
                 self._panel(tile, a, b, c, column, k, is_packed, adds, rows_step, k_step)
         if rest:
-            vectors = -(-rest // tile.lanes)
-            last = Tile(tile.rows, vectors, tile.lanes, tile.element, rest)
-            column = str(panels * tile.width)
+            last = self._shapes.last(tile, rest)
+            column = str(panels * tile.columns)
             self._panel(last, a, b, c, column, k, is_packed, adds, rows_step, k_step)
 
     def _panel(
@@ -166,13 +231,13 @@ class ProductCode(Writer):
         b = self._moved_on(b, self._dtype, self._times(column, column_step))
         c = self._moved_on(c, self._dtype, column)
         if is_packed:
-            b, b_step = self._packed(tile, b, k), tile.width
+            tile = replace(tile, b_step=tile.vectors * tile.lanes)
+            b, b_step = self._packed(tile, b, k), 0
         whole, rest = divmod(self.m, tile.rows)
         given = f"i64 {rows_step}, i64 {k_step}, ptr {b}, i64 {b_step}"
 
         def call(rows: int, row: str) -> None:
-            one = Tile(rows, tile.vectors, tile.lanes, tile.element, tile.columns)
-            name = TileCode(one, self.declared).name
+            name = TileCode(replace(tile, rows=rows), self.declared).name
             left = self._moved_on(a, self._dtype, self._times(row, rows_step))
             out = self._moved_on(c, self._dtype, self._times(row, self.n))
             result = f"ptr {out}, i64 {self.n}, i1 {adds}"
@@ -187,13 +252,13 @@ class ProductCode(Writer):
     def _packed(self, tile: Tile, b: str, k: str) -> str:
         """A panel of B, copied to the workspace."""
         b_step, column_step = self._b.view.strides[-2:]
-        depth = min(self.k, DEPTH[self._size]) + tile.lanes
-        self.scratch = max(self.scratch, depth * tile.width * self._size)
+        panel = Panel(tile.vectors * tile.lanes, tile.columns, tile.lanes, self._dtype)
+        self.scratch = max(self.scratch, panel.room(min(self.k, DEPTH[self._size])))
         if column_step == 1 or self.n == 1:
-            name, steps = PackRows(tile, self.declared).name, f"i64 {b_step}"
+            name, steps = PackRows(panel, self.declared).name, f"i64 {b_step}"
         elif b_step == 1:
-            name, steps = PackColumns(tile, self.declared).name, f"i64 {column_step}"
+            name, steps = PackColumns(panel, self.declared).name, f"i64 {column_step}"
         else:
-            name, steps = PackAny(tile, self.declared).name, f"i64 {b_step}, i64 {column_step}"
+            name, steps = PackAny(panel, self.declared).name, f"i64 {b_step}, i64 {column_step}"
         self._line(f"call void @{name}(i64 {k}, ptr {b}, {steps}, ptr %scratch)")
         return "%scratch"

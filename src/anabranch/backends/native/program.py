@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
-from anabranch.backends.native import memory
 from anabranch.backends.native.calls import PAUSE
+from anabranch.backends.native.claims import Claims
 from anabranch.backends.native.emit import NotNativeError
 from anabranch.backends.native.joints import TAKEN, asked, entry_of
 from anabranch.backends.native.kernels import kernel_code
 from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.loops import LoopCode
-from anabranch.backends.native.pauses import pauses
+from anabranch.backends.native.pauses import nanoseconds, pauses
 from anabranch.backends.native.products import ProductCode
 from anabranch.backends.native.schedule import (
     Island,
     Key,
     Loop,
-    Place,
     Product,
-    Schedule,
     Step,
     Structured,
-    is_reduction,
-    reads,
 )
-from anabranch.backends.native.view import View
-from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
-from anabranch.core.op import Op
-from anabranch.ops.elementwise import identity
 
 # What one module has at most. LLVM takes a multiple of a module's length in memory, and more than
 # a multiple of a function's length in time.
@@ -43,17 +31,7 @@ MOST_STEPS = 256
 MOST_LINES = 20_000
 
 
-@dataclass(frozen=True)
-class Copy:
-    """Stands where a node would, for an output that is a copy of something."""
-
-    id: int
-    avals: tuple[Aval, ...]
-    op: Op = identity
-    inputs: tuple[Any, ...] = ()
-
-
-class Program:
+class Program(Claims):
     """The IR of a graph, and what its entry must be given.
 
     The entry takes three pointers: to the addresses of parameters, constants and outputs, in this
@@ -74,6 +52,8 @@ class Program:
         constants: the nodes whose arrays are handed over.
         outputs: for each graph output the key that fills it; None for a number.
         workspace: bytes of the workspace.
+        time: about how long its loops and products take on one thread, in ns.
+        shares: whether some of its steps are cut into chunks, which `run` in `pool` hands out.
     """
 
     def __init__(
@@ -83,20 +63,10 @@ class Program:
         donated: Mapping[int, int] | None = None,
         is_timed: bool = False,
     ) -> None:
-        self.graph = graph
+        super().__init__(graph, donated or {})
         self._is_timed = is_timed
-        self.schedule = schedule = Schedule(graph)
         self.islands: list[Island] = []
         self.called: list[Node] = []
-        self.constants = constants_of(graph)
-        self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
-        for node in (*graph.parameters, *self.constants):
-            self._given[node.id, 0] = len(self._given)
-        self.first_output = len(self._given)
-        self.steps = schedule.steps
-        self.donated = donated or {}
-        self._claim_outputs(self.donated)
-        self.rooms, self.workspace = self._planned()
         self._declared: set[str] = set()
         self.loops: list[LoopCode] = []
         self._vector_bytes = vector_bytes
@@ -104,6 +74,9 @@ class Program:
         self._texts: list[str] = []
         self._bodies: dict[str, str] = {}
         self._scratch = 0  # behind the planned values, for one step at a time
+        self._frame = 0  # pointers that the frame of a step has at most
+        self.time = 0.0
+        self.shares = False
         self.modules = self._written()
         self.workspace += self._scratch
 
@@ -111,118 +84,6 @@ class Program:
     def ir(self) -> str:
         """All modules, one after the other."""
         return "\n".join(self.modules)
-
-    # Memory
-
-    def _claim_outputs(self, donated: Mapping[int, int]) -> None:
-        """Values that are computed for an output go straight there; the others are copied."""
-        reused = {output: self.graph.parameters[one] for one, output in donated.items()}
-        claims: dict[int, Key] = {}
-        for number, edge in enumerate(self.graph.outputs):
-            if isinstance(edge, Literal):
-                continue
-            place = self.schedule.places[edge.node.id, edge.index]
-            is_free = place.base not in self._given and place.view.is_whole
-            if is_free and self.schedule.stored[place.base].size == edge.aval.size:
-                claims[number] = place.base
-                self._given[place.base] = self.first_output + number
-            elif edge.node is not reused.get(number):  # what stays as it is, is there already
-                claims[number] = self._copy(-1 - number, number, edge.aval, place)
-        late = [
-            number
-            for number, node in reused.items()
-            if number in claims and not self._may_overwrite(node, claims[number])
-        ]
-        times = [self._time_of(claims[one]) for one in reused if one in claims and one not in late]
-        self._first_overwritten = min(times, default=len(self.steps))  # no error comes behind it
-        for number in late:
-            key = claims[number]
-            del self._given[key]
-            aval = self.schedule.stored[key]
-            whole = Place(key, View.whole(aval.shape))
-            self._copy(-1 - len(self.graph.outputs) - number, number, aval, whole)
-
-    def _may_overwrite(self, parameter: Node, key: Key) -> bool:
-        """Whether a value can be computed straight into the memory of a parameter.
-
-        Nothing may read the parameter later, or at another place while the value is written; and
-        nothing may fail later, so that a call that fails leaves the parameter as it was.
-        """
-        if key in self.schedule.wholes:  # several steps write it
-            return False
-        time = self._time_of(key)
-        writer, later = self.steps[time], self.steps[time + 1 :]
-        memory = (parameter.id, 0)
-        if isinstance(writer, Structured):  # it may have written some before it fails
-            return False
-        if any(may_fail(step) or memory in self._uses(step) for step in later):
-            return False
-        if memory not in self._uses(writer):
-            return True
-        return isinstance(writer, Loop) and self._reads_what_it_writes(writer, memory, key)
-
-    def _time_of(self, key: Key) -> int:
-        """The place of the step that makes a value."""
-        return next(i for i, step in enumerate(self.steps) if key in self._makes(step))
-
-    def _reads_what_it_writes(self, loop: Loop, memory: Key, key: Key) -> bool:
-        """Whether a loop reads this memory only where it writes the value in the same iteration."""
-        writer = next(node for node in loop.nodes if node.id == key[0])
-        reads_ = [self.schedule.places.get((e.node.id, e.index)) for e in reads(loop)]
-        moved = [self.schedule.moved[n.id] for n in loop.nodes if n.id in self.schedule.moved]
-        views = [place.view for place in (*reads_, *moved) if place and place.base == memory]
-        whole = View.whole(loop.space)
-        return not is_reduction(writer) and all(view == whole for view in views)
-
-    def _copy(self, name: int, number: int, aval: Aval, place: Place) -> Key:
-        """An output that is not computed in memory of its own: a loop that only moves."""
-        aval, place = _as_pairs(aval, place)
-        copy = Copy(name, (aval,))
-        self.schedule.moved[copy.id] = place
-        self.schedule.stored[copy.id, 0] = aval
-        self.schedule.places[copy.id, 0] = Place((copy.id, 0), View.whole(aval.shape))
-        self._given[copy.id, 0] = self.first_output + number
-        loop = Loop(aval.shape, self.steps[-1].stage + 1 if self.steps else 0, [copy])
-        self.schedule.home[copy.id] = loop
-        self.steps.append(loop)
-        return copy.id, 0
-
-    def _makes(self, step: Step) -> Iterator[Key]:
-        """The keys that a step stores."""
-        for node in step.nodes if isinstance(step, Loop) else [step.node]:
-            for index in range(len(node.avals)):
-                if (node.id, index) in self.schedule.stored:
-                    yield node.id, index
-
-    def _uses(self, step: Step) -> Iterator[Key]:
-        """The keys whose memory a step touches."""
-        schedule = self.schedule
-        nodes = step.nodes if isinstance(step, Loop) else [step.node]
-        edges = reads(step) if isinstance(step, Loop) else iter(step.node.inputs)
-        for edge in edges:
-            if not isinstance(edge, Literal):
-                place = schedule.places.get((edge.node.id, edge.index))
-                if place is not None:
-                    yield place.base
-        for node in nodes:
-            if node.id in schedule.moved:
-                yield schedule.moved[node.id].base
-        for key in self._makes(step):
-            yield schedule.places[key].base
-
-    def _planned(self) -> tuple[dict[Key, memory.Room], int]:
-        """Where in the workspace each value lies that the caller does not own."""
-        stored = self.schedule.stored
-        return memory.planned(
-            [
-                [
-                    (key, stored[key].size * stored[key].dtype.itemsize)
-                    for key in self._uses(step)
-                    if key not in self._given
-                ]
-                for step in self.steps
-            ]
-        )
 
     # Code
 
@@ -261,6 +122,7 @@ class Program:
         entry = [
             f"define i32 @{name}({TAKEN}) {{",
             "entry:",
+            *([f"  %frame = alloca ptr, i64 {self._frame}"] if self._frame else []),
             *body,
             "  ret i32 0",
             "failed:",
@@ -292,13 +154,53 @@ class Program:
         name = f"loop{len(self.loops)}"
         code = LoopCode(name, loop, self.schedule, self._vector_bytes, self._declared)
         self.loops.append(code)
-        return self._called(self._named(code), [self._pointer(key) for key in code.pointers])
+        name = self._named(code)
+        self.time += code.time
+        pointers = [self._pointer(key) for key in code.pointers]
+        if code.cut is None:
+            return self._called(name, pointers)
+        lines = []
+        if code.scratch:
+            pointers.append(self._scratch_of(code.name, code.scratch))
+            lines.append(f"  call void @join_{name}(ptr %frame)")
+        return [*self._shared(name, pointers, code.cut.chunks), *lines]
+
+    def _shared(
+        self, name: str, pointers: Sequence[tuple[str, list[str]]], chunks: int
+    ) -> list[str]:
+        """A step whose chunks threads share."""
+        self._frame = max(self._frame, len(pointers))
+        self.shares = True
+        self._declared.add("declare void @pool(ptr, ptr, i64)")
+        return [
+            *self._framed(pointers),
+            f"  call void @pool(ptr @{name}, ptr %frame, i64 {chunks})",
+        ]
+
+    def _framed(self, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
+        """The pointers in a row."""
+        lines = []
+        for i, (pointer, made) in enumerate(pointers):
+            lines += [
+                *made,
+                f"  {pointer}.t = getelementptr ptr, ptr %frame, i64 {i}",
+                f"  store ptr {pointer}, ptr {pointer}.t",
+            ]
+        return lines
+
+    def _scratch_of(self, name: str, size: int) -> tuple[str, list[str]]:
+        """A name for the address of scratch memory, and the line that makes it."""
+        self._scratch = max(self._scratch, size)
+        place = f"%scratch_{name}"
+        return place, [f"  {place} = getelementptr i8, ptr %workspace, i64 {self.workspace}"]
 
     def _product(self, product: Product) -> list[str]:
         name = f"product{product.node.id}"
         args = (name, product, self.schedule, self._vector_bytes, self._declared)
         code = ProductCode(*args)
         self._scratch = max(self._scratch, code.scratch)
+        self.time += code.time
+        self.shares |= code.shares
         return self._called(self._named(code), self._given_to(code))
 
     def _named(self, code: LoopCode | ProductCode | KernelCode) -> str:
@@ -318,6 +220,7 @@ class Program:
         except NotNativeError as reason:
             return self._island(Island(node, step.stage, str(reason)))
         self._scratch = max(self._scratch, code.scratch)
+        self.time += nanoseconds(step)
         name, given = self._named(code), self._given_to(code)
         arguments = "".join(f"ptr {pointer}, " for pointer, _ in given)
         return [
@@ -331,9 +234,8 @@ class Program:
 
     def _given_to(self, code: ProductCode | KernelCode) -> list[tuple[str, list[str]]]:
         """The addresses of what a step touches, the last one that of its scratch memory."""
-        scratch = f"%scratch.{code.name}"
-        made = [f"  {scratch} = getelementptr i8, ptr %workspace, i64 {self.workspace}"]
-        return [*map(self._pointer, code.pointers), (scratch, made)]
+        scratch = self._scratch_of(code.name, code.scratch)
+        return [*map(self._pointer, code.pointers), scratch]
 
     def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
         lines = [line for _, made in pointers for line in made]
@@ -354,32 +256,6 @@ class Program:
             if not isinstance(edge, Literal)
         ]
         keys += [(node.id, index) for index in range(len(node.avals))]
-        lines = [f"  %f{number} = alloca ptr, i64 {len(keys)}"]
-        for i, key in enumerate(keys):
-            pointer, made = self._pointer(key)
-            lines += [
-                *made,
-                f"  {pointer}.t = getelementptr ptr, ptr %f{number}, i64 {i}",
-                f"  store ptr {pointer}, ptr {pointer}.t",
-            ]
-        return [*lines, *asked(str(number), number, f"%f{number}")]
-
-
-def _as_pairs(aval: Aval, place: Place) -> tuple[Aval, Place]:
-    """Complex numbers as what they are in memory; anything else as it is."""
-    if aval.dtype.kind != "c":
-        return aval, place
-    view = place.view
-    pairs = View((*view.shape, 2), (*(2 * s for s in view.strides), 1), 2 * view.offset)
-    half = np.dtype(f"f{aval.dtype.itemsize // 2}")
-    return Aval((*aval.shape, 2), half), Place(place.base, pairs)
-
-
-def may_fail(step: Step) -> bool:
-    """Whether a step can end the run with an error."""
-    return isinstance(step, Island | Structured)
-
-
-def constants_of(graph: Graph) -> list[Node]:
-    """The nodes whose arrays a program is handed, in order."""
-    return [node for node in graph.order(graph.outputs) if node.kind == "constant"]
+        self._frame = max(self._frame, len(keys))
+        made = self._framed([self._pointer(key) for key in keys])
+        return [*made, *asked(str(number), number, "%frame")]

@@ -13,19 +13,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from anabranch.backends.native.emit import F32, F64, Emitter, NotNativeError, Val, memory_type
+from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.parts import fillings, has_rows, is_run, moved
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
-from anabranch.core.dtype import extremes
+from anabranch.core.dtype import extremes, is_floating
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 from anabranch.core.op import Kernel, MadeOf, Op, Unsupported
 
 Key = tuple[int, int]  # node id and output
 PRODUCT = "product"  # what the records of such ops say
+ALIGNMENT = 64
 LONGEST = 256  # nodes in one loop body: beyond, registers spill and compile time grows
 
 
@@ -285,6 +286,17 @@ def is_reduction(node: Node) -> bool:
     return isinstance(node.op.lower, str) and node.op.lower != PRODUCT
 
 
+def is_heavy(node: Node) -> bool:
+    """Whether one element takes many instructions, as those of most functions do."""
+    rule = node.op.scalar
+    return not is_reduction(node) and not (isinstance(rule, str) and hasattr(Emitter, rule))
+
+
+def size_of(aval: Aval) -> int:
+    """The bytes of a value, rounded up so that the next one is aligned."""
+    return -(-aval.size * aval.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+
+
 def space_of(node: Node) -> Shape:
     """What a loop that computes this node runs over."""
     return node.inputs[0].aval.shape if is_reduction(node) else node.avals[0].shape
@@ -325,7 +337,7 @@ def _try_reduction(node: Node) -> None:
 
 def _try_product(node: Node) -> None:
     dtypes = {aval.dtype for aval in (*node.avals, *(edge.aval for edge in node.inputs))}
-    if len(dtypes) > 1 or not dtypes <= {F32, F64}:
+    if len(dtypes) > 1 or not all(map(is_floating, dtypes)):
         raise NotNativeError("products of such dtypes are left to NumPy")
 
 

@@ -130,12 +130,22 @@ def keep_for_good(held: Any) -> None:
 
 
 class Loaded:
-    """Machine code in memory, which stays as long as this object does."""
+    """Machine code in memory, which stays as long as this object does.
 
-    def __init__(self, codes: Sequence[bytes], names: Sequence[str]) -> None:
+    It offers the functions in `names`, and may call those in `imports`, which have addresses.
+    """
+
+    def __init__(
+        self,
+        codes: Sequence[bytes],
+        names: Sequence[str],
+        imports: Mapping[str, int] | None = None,
+    ) -> None:
         builder = llvm.JITLibraryBuilder()
         for code in codes:
             builder.add_object_img(code)
+        for name, address in (imports or {}).items():
+            builder.import_symbol(name, address)
         for name in names:
             builder.export_symbol(name)
         self._library = builder.link(_linker(), f"graph{next(_numbers)}")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from anabranch.backends.native import target
+from anabranch.backends.native import pool, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.plan import Limits, Timing
 from anabranch.core.graph import Graph
@@ -34,7 +34,8 @@ class _Runs(Protocol):
 def measured(executable: _Runs, graph: Graph, arguments: Sequence[Any]) -> Timing:
     """Seconds for each step of the graph's program with these arguments, the best of rounds."""
     program = Program(graph, target.host().vector_bytes, executable.donated, is_timed=True)
-    loaded = target.Loaded([target.object_code(text) for text in program.modules], ["entry"])
+    objects = [target.object_code(text) for text in program.modules]
+    loaded = target.Loaded(objects, ["entry"], pool.imports(program.shares))
     code, clock = _Timed(loaded.addresses["entry"]), _clock()
     count = len(program.steps)
     # What the caller has donated to a call is not donated to a measurement.

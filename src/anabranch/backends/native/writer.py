@@ -82,8 +82,8 @@ class Writer:
         return counter if factor == 1 else self._new(f"mul i64 {counter}, {factor}")
 
     @contextmanager
-    def _counted(self, count: int, by: int = 1) -> Iterator[str]:
-        """A loop around what is written in the block, which gets the name of its counter."""
+    def _counted(self, count: int | str, by: int = 1) -> Iterator[str]:
+        """A loop of at least one turn around the block, which gets the name of its counter."""
         head, done = f"loop{next(self._names)}", f"done{next(self._names)}"
         before, counter, following = self._block, self._name(), self._name()
         self._line(f"br label %{head}")

@@ -1,0 +1,97 @@
+"""What the kinds of products share: their operands, and the tiles that suit a processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from anabranch.backends.native.emit import register_bytes
+from anabranch.backends.native.schedule import Key, Place
+from anabranch.backends.native.tiles import Tile
+from anabranch.backends.native.view import View
+from anabranch.core.dtype import DType
+
+# By the bytes of vector registers: how many there are, rows of a tile at most, vectors of a tile.
+# AVX-512 has 32, AVX2 and SSE2 have 16; NEON has 32 of 16 bytes, so its tiles are four vectors
+# wide to read as many elements at once.
+_TILES = {64: (14, 2), 32: (6, 2), 16: (6, 4)}
+WIDE = 8  # vectors of a tile of one row
+DEPTH = {8: 512, 4: 512}  # by element size: how much of the summed axis a block takes
+SPEED = {8: 50.0, 4: 100.0}  # by element size: additions and multiplications in a ns, about
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A matrix, or a stack of them: where it lies and its steps."""
+
+    key: Key
+    view: View
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        return self.view.shape[:-2]
+
+    @property
+    def turned(self) -> Operand:
+        """The same with its last two axes exchanged."""
+        axes = range(len(self.view.shape))
+        return Operand(self.key, self.view.permute((*axes[:-2], axes[-1], axes[-2])))
+
+
+def matrix(place: Place, is_vector_row: bool, is_vector: bool) -> Operand:
+    """A vector is a matrix of one row (on the left) or of one column (on the right)."""
+    view = place.view
+    if not is_vector:
+        return Operand(place.base, view)
+    (length,), (step,) = view.shape, view.strides
+    if is_vector_row:
+        return Operand(place.base, View((1, length), (0, step), view.offset))
+    return Operand(place.base, View((length, 1), (step, 0), view.offset))
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """The tiles for elements of one dtype on one kind of processor."""
+
+    dtype: DType
+    vector_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """Of an element as it is computed."""
+        return register_bytes(self.dtype)
+
+    @property
+    def lanes(self) -> int:
+        return self.vector_bytes // self.bytes
+
+    @property
+    def depth(self) -> int:
+        return DEPTH[self.bytes]
+
+    @property
+    def most_rows(self) -> int:
+        return _TILES[self.vector_bytes][0]
+
+    def tile(self, m: int, n: int) -> Tile:
+        """What an m by n result is covered with: as many rows as fit, evenly."""
+        lanes = self.lanes
+        while lanes >= 2 * n and lanes > 1:
+            lanes //= 2
+        rows, vectors = _TILES[self.vector_bytes]
+        across = -(-n // lanes)
+        if m == 1:
+            vectors = min(across, WIDE)
+        elif across < vectors:
+            vectors = across
+        elif vectors == 2 and across in (3, 6):
+            vectors = 3  # two would leave half a tile over
+            rows = {14: 9, 6: 4}[rows]
+        turns = -(-m // rows)
+        return Tile(-(-m // turns), vectors, lanes, vectors * lanes, self.dtype)
+
+    def last(self, tile: Tile, columns: int) -> Tile:
+        """The same for the columns that are left over, with vectors no wider than they need."""
+        lanes = tile.lanes
+        while lanes >= 2 * columns and lanes > 2:
+            lanes //= 2
+        return replace(tile, vectors=-(-columns // lanes), lanes=lanes, columns=columns)

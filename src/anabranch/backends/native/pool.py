@@ -1,0 +1,188 @@
+"""Threads that share the chunks of one step of a program, in machine code.
+
+`run(task, frame, chunks)` calls `task(frame, chunk)` once for each chunk. Whoever is free claims
+the next one, the caller too, so it never waits for a thread that has not begun. Which thread does
+a chunk changes nothing: what a chunk is, and how results are joined, depends on shapes only.
+
+Threads start when they are first wanted, look out for work for a moment after each step, and then
+sleep until the bell rings. A caller that finds the others busy with another program's step does
+its own step alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from importlib import resources
+from typing import Any
+
+from anabranch.backends.native import target, threads
+
+LOOKOUT = 50_000  # ns for which a thread without work looks out for more
+TRIES = 1_000  # to get at the pool when the interpreter ends
+
+# What the code calls: in every POSIX system, and where a thread may be told its processors.
+_POSIX = (
+    *("pthread_create", "pthread_join", "pthread_sigmask", "sched_yield", "clock_gettime"),
+    *("pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock"),
+    *("pthread_cond_init", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast"),
+)
+_PROCESSORS = ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
+_PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
+
+_ALONE = """
+define void @run(ptr %task, ptr %frame, i64 %chunks) {
+entry:
+  br label %head
+head:
+  %i = phi i64 [0, %entry], [%following, %body]
+  %goes_on = icmp slt i64 %i, %chunks
+  br i1 %goes_on, label %body, label %done
+body:
+  call void %task(ptr %frame, i64 %i)
+  %following = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}
+"""
+
+# Kernels like to wake a thread on the processor of the one that wakes it, where both then take
+# turns. So the caller's processor is closed to the others whenever the caller has moved.
+_AVOID = """
+declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
+
+define internal void @avoid_caller() {
+entry:
+  %mask = alloca [128 x i8], align 16
+  %here = call i32 @sched_getcpu()
+  %avoided = load i32, ptr @avoided
+  %same = icmp eq i32 %here, %avoided
+  %far = icmp ugt i32 %here, 1023
+  %fine = or i1 %same, %far
+  br i1 %fine, label %out, label %moved
+moved:
+  store i32 %here, ptr @avoided
+  %g = call i32 @sched_getaffinity(i32 0, i64 128, ptr %mask)
+  %bad = icmp slt i32 %g, 0
+  br i1 %bad, label %out, label %clear
+clear:
+  %byte = lshr i32 %here, 3
+  %at = getelementptr i8, ptr %mask, i32 %byte
+  %bits = load i8, ptr %at
+  %place = and i32 %here, 7
+  %short = trunc i32 %place to i8
+  %bit = shl i8 1, %short
+  %rest = xor i8 %bit, -1
+  %left = and i8 %bits, %rest
+  store i8 %left, ptr %at
+  br label %head
+head:
+  %i = phi i32 [0, %clear], [%following, %body]
+  %count = load i32, ptr @started
+  %goes_on = icmp slt i32 %i, %count
+  br i1 %goes_on, label %body, label %out
+body:
+  %place_of = getelementptr i64, ptr @handles, i32 %i
+  %handle = load i64, ptr %place_of
+  %s = call i32 @pthread_setaffinity_np(i64 %handle, i64 128, ptr %mask)
+  %following = add i32 %i, 1
+  br label %head
+out:
+  ret void
+}
+"""
+
+_AVOID_NOTHING = """
+define internal void @avoid_caller() {
+entry:
+  ret void
+}
+"""
+
+_making = threading.Lock()
+
+
+def imports(shares: bool) -> dict[str, int]:
+    """What the code of a program must be given that shares work, or that does not."""
+    return {"pool": address()} if shares else {}
+
+
+def address() -> int:
+    """Of `run`, which stays where it is as long as the process lives."""
+    with _making:
+        return _made()
+
+
+@functools.lru_cache(maxsize=1)
+def _made() -> int:
+    known = _known_functions()
+    if known is None:
+        alone = _kept(target.Loaded([target.object_code(_ALONE)], ["run"]))
+        return int(alone.addresses["run"])
+    names = ["run", "resize", "reset"]
+    text = _text("sched_getcpu" in known)
+    loaded = _kept(target.Loaded([target.object_code(text)], names, known))
+    resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
+    reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])
+    reset()
+    resize(threads.get_num_threads(), 0)
+    threads.when_changed(lambda count: resize(count, 0))
+    os.register_at_fork(after_in_child=reset)
+    atexit.register(resize, 1, TRIES)
+    return int(loaded.addresses["run"])
+
+
+def _text(can_avoid: bool) -> str:
+    """The module, for this machine."""
+    pause = _PAUSES.get(_architecture(), "@nothing()")
+    name = pause.partition("(")[0]
+    declared = f"declare void {name}({'i32' if 'i32' in pause else ''})"
+    if name == "@nothing":
+        declared = "define internal void @nothing() {\n  ret void\n}"
+    values = {
+        "every": r"\FF" * 128,
+        "clock": time.CLOCK_MONOTONIC,
+        "lookout": LOOKOUT,
+        "pause": pause,
+        "set_mask": int(signal.SIG_SETMASK),
+    }
+    main = resources.files(__package__).joinpath("pool.ll").read_text("utf-8")
+    for word, value in values.items():
+        main = main.replace("{" + word + "}", str(value))
+    return "\n".join([declared, main, _AVOID if can_avoid else _AVOID_NOTHING])
+
+
+def _architecture() -> str:
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+def _known_functions() -> dict[str, int] | None:
+    """Where the functions that the code calls lie; None where one is missing."""
+    if sys.platform == "win32" or sys.maxsize < 2**32:
+        return None
+    process = ctypes.CDLL(None)
+    found = {}
+    for name in (*_POSIX, *_PROCESSORS):
+        function = getattr(process, name, None)
+        if function is not None:
+            found[name] = int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+    if not all(name in found for name in _PROCESSORS):
+        found = {name: place for name, place in found.items() if name in _POSIX}
+    return found if all(name in found for name in _POSIX) else None
+
+
+def _kept(loaded: Any) -> Any:
+    """The same, never freed: its threads may still be asleep in it when all else is gone."""
+    target.keep_for_good(loaded)
+    return loaded

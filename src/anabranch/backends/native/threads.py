@@ -1,0 +1,121 @@
+"""How many threads a program may use."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from anabranch.errors import ArgumentError
+
+MOST = 1024
+_CGROUPS = Path("/sys/fs/cgroup")
+_MINE = Path("/proc/self/cgroup")
+
+
+class _Count:
+    """The number in force, and who must hear when it changes."""
+
+    number: int | None = None  # None until someone asks
+    listener: Callable[[int], None] | None = None
+
+
+def get_num_threads() -> int:
+    """How many threads a compiled function may use at once, the caller's own among them.
+
+    Unless `set_num_threads` says otherwise, as many as there are processors that this process may
+    run on: what its affinity allows, and no more whole ones than its control group's quota gives.
+
+    Example:
+        >>> import anabranch as ab
+        >>> ab.get_num_threads() >= 1
+        True
+    """
+    if _Count.number is None:
+        _Count.number = min(usable_processors(), MOST)
+    return _Count.number
+
+
+def set_num_threads(count: int) -> None:
+    """Let compiled functions use so many threads, in this whole process, from the next call on.
+
+    Results do not depend on it. With 1 the caller's own thread does all.
+
+    Raises:
+        ArgumentError: `[bad-argument]` for anything but an integer from 1 to 1024.
+
+    Example:
+        >>> import anabranch as ab
+        >>> before = ab.get_num_threads()
+        >>> ab.set_num_threads(1)
+        >>> ab.get_num_threads()
+        1
+        >>> ab.set_num_threads(before)
+    """
+    given: object = count
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST:
+        raise ArgumentError(
+            "bad-argument", f"set_num_threads takes an integer from 1 to {MOST}, not {count!r}"
+        )
+    _Count.number = count
+    if _Count.listener is not None:
+        _Count.listener(count)
+
+
+def when_changed(listener: Callable[[int], None]) -> None:
+    """Tell this one of every change."""
+    _Count.listener = listener
+
+
+def usable_processors(cgroups: Path = _CGROUPS, mine: Path = _MINE) -> int:
+    """Processors that this process may run on; the folders are where the kernel tells of groups."""
+    processors = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+    count = len(processors(0))  # macOS and Windows know no affinity
+    quota = _quota(cgroups, mine)
+    return count if quota is None else max(1, min(count, math.floor(quota)))
+
+
+def _quota(cgroups: Path, mine: Path) -> float | None:
+    """The smallest quota among this process's groups, in processors; None where there is none."""
+    try:
+        lines = mine.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    found = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            read, root = _version_two, cgroups
+        elif "cpu" in controllers.split(","):
+            read, root = _version_one, cgroups / "cpu"
+        else:
+            continue
+        folder = root / path.lstrip("/")
+        for one in (folder, *folder.parents):  # a group's limit holds for those inside
+            found.append(read(one))
+            if one == root:
+                break
+    return min((quota for quota in found if quota is not None), default=None)
+
+
+def _version_two(folder: Path) -> float | None:
+    return _ratio(_words(folder / "cpu.max"))
+
+
+def _version_one(folder: Path) -> float | None:
+    return _ratio([*_words(folder / "cpu.cfs_quota_us"), *_words(folder / "cpu.cfs_period_us")])
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        return []
+
+
+def _ratio(words: list[str]) -> float | None:
+    """Of two numbers; a quota that is no positive number is none."""
+    if len(words) != 2 or not all(word.isdigit() for word in words) or int(words[1]) == 0:
+        return None
+    return int(words[0]) / int(words[1])
