@@ -42,6 +42,7 @@ class Claims:
     """The steps of a graph, and the memory of what they make.
 
     Attributes:
+        donated: for each parameter whose memory an output takes, that output.
         steps: what runs, in order.
         constants: the nodes whose arrays are handed over.
         donated: the output that is written to each parameter that is given away.
@@ -52,6 +53,7 @@ class Claims:
 
     def __init__(self, graph: Graph, donated: Mapping[int, int]) -> None:
         self.graph = graph
+        self.donated = donated
         self.schedule = schedule = Schedule(graph)
         self.constants = constants_of(graph)
         self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
