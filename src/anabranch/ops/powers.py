@@ -101,6 +101,7 @@ power_slope: Op = elementwise(
         at(3.0, 0.0, value=0.0, grads=(0.0, 1 / 3)),
         at(-2.0, 0.5, value=nan, kink=True),
     ),
+    scalar="power_slope",
     doc="y * x ** (y - 1), the slope of a power by its base, which is 0 for y = 0 at every x.",
 )
 
@@ -130,6 +131,7 @@ power_log: Op = elementwise(
         at(0.0, 2.0, value=0.0, grads=(0.0, 0.0), kink=True),
         at(-2.0, 2.0, value=nan, kink=True),
     ),
+    scalar="power_log",
     doc="x ** y * log(x), the slope of a power by its exponent, which is 0 at x = 0 for y > 0.",
 )
 
@@ -148,11 +150,6 @@ def _winning_quotient(x: Any, y: Any) -> Any:
 def _or_nan(product: Any, y: Any) -> Any:
     """The product, but NaN where y is: not even a zero wins against that."""
     return np.where(np.isnan(y), product + y, product)
-
-
-def _scalar(e: Any, log: Any, *xs: Any) -> Any:
-    x, y = e.floats(xs)
-    return e.select(e.isnan(y), y, e.absorb(x, log(y)))
 
 
 xlogy: Op = elementwise(
@@ -174,7 +171,7 @@ xlogy: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log, x, y),
+    scalar="xlogy",
     doc="""x * log(y), but 0 where x is 0, even where y is 0 or negative; NaN stays NaN.
 
     The derivative by x is log(y) there too, so -inf at y = 0; that by y is x / y, and 0 where x is.
@@ -203,7 +200,7 @@ xlog1py: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 0.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log1p, x, y),
+    scalar="xlog1py",
     doc="""x * log(1 + y), but 0 where x is 0, even where y is -1 or less; NaN stays NaN.
 
     The derivatives are those of `xlogy`.
@@ -231,5 +228,6 @@ xdivy: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(inf, inf, value=nan, kink=True),
     ),
+    scalar="xdivy",
     doc="x / y, but 0 where x is 0, even where y is 0 too; NaN stays NaN.",
 )
