@@ -114,11 +114,8 @@ class Powers(Logarithms):
 
     @on_floats
     def power_slope(self, x: Val, y: Val) -> Val:
-        return self.absorb(y, self._power_of_floats(x, self.subtract(y, self._c(y, 1.0))))
-
-    @on_floats
-    def power_log(self, x: Val, y: Val) -> Val:
-        return self.absorb(self._power_of_floats(x, y), self.log(x))
+        power = self._power_of_floats(x, self.subtract(y, self._c(y, 1.0)))
+        return self.absorb_either(self.add(y, self._c(y, 0.0)), power)
 
     @on_floats
     def xlogy(self, x: Val, y: Val) -> Val:
