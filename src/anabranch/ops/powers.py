@@ -105,8 +105,11 @@ def _polynomial(by_x: int, by_y: int) -> tuple[tuple[int, ...], ...]:
         parts += [((k - 1, i), k * c) for (k, i), c in terms.items() if k]
         terms = _added(parts)
     top = max(k for k, _ in terms)
-    degree = max(i for _, i in terms)
-    return tuple(tuple(terms.get((k, i), 0) for i in range(degree + 1)) for k in range(top + 1))
+    rows = []
+    for k in range(top + 1):
+        degree = max((i for (j, i), c in terms.items() if j == k and c), default=0)
+        rows.append(tuple(terms.get((k, i), 0) for i in range(degree + 1)))
+    return tuple(rows)
 
 
 def _added(parts: list[tuple[tuple[int, int], int]]) -> dict[tuple[int, int], int]:
@@ -120,18 +123,17 @@ def _derivative(x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
     factor: Any = None
     logarithm = np.log(x) if orders[1] else None
     for row in reversed(_polynomial(*orders)):
-        term: Any = x.dtype.type(0)
-        for c in reversed(row):
-            term = term * y + x.dtype.type(c)
+        term: Any = x.dtype.type(row[-1])
+        for c in reversed(row[:-1]):
+            term = term * y + x.dtype.type(c) if c else term * y  # which keeps the sign of 0
         factor = term if factor is None else _winning(factor, logarithm) + term
     return _winning(factor, np.power(x, y - orders[0]), either=True)
 
 
-def _derivative_scalar(e: Any, *xs: Any, orders: tuple[int, int]) -> Any:
-    if orders != (1, 0):
-        e.leave("the logarithm in it, rounded, would be more than two units off")
-    x, y = e.floats(xs)
-    return e.absorb(y, e.power(x, e.subtract(y, e.number(1, x.dtype))))
+def _derivative_scalar(e: Any, x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
+    if orders == (1, 0):
+        return e.power_slope(x, y)
+    return e.leave("the logarithm in it, rounded, would be more than two units off")
 
 
 def _has_no_derivative(x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
@@ -184,11 +186,6 @@ def _or_nan(product: Any, y: Any) -> Any:
     return np.where(np.isnan(y), product + y, product)
 
 
-def _scalar(e: Any, log: Any, *xs: Any) -> Any:
-    x, y = e.floats(xs)
-    return e.select(e.isnan(y), y, e.absorb(x, log(y)))
-
-
 xlogy: Op = elementwise(
     "xlogy",
     in_float32(lambda x, y: _or_nan(_winning(x, np.log(y)), y)),
@@ -208,7 +205,7 @@ xlogy: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log, x, y),
+    scalar="xlogy",
     doc="""x * log(y), but 0 where x is 0, even where y is 0 or negative; NaN stays NaN.
 
     The derivative by x is log(y) there too, so -inf at y = 0; that by y is x / y, and 0 where x is.
@@ -237,7 +234,7 @@ xlog1py: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 0.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log1p, x, y),
+    scalar="xlog1py",
     doc="""x * log(1 + y), but 0 where x is 0, even where y is -1 or less; NaN stays NaN.
 
     The derivatives are those of `xlogy`.
@@ -265,5 +262,6 @@ xdivy: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(inf, inf, value=nan, kink=True),
     ),
+    scalar="xdivy",
     doc="x / y, but 0 where x is 0, even where y is 0 too; NaN stays NaN.",
 )

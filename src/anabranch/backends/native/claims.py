@@ -44,6 +44,7 @@ class Claims:
     Attributes:
         steps: what runs, in order.
         constants: the nodes whose arrays are handed over.
+        donated: the output that is written to each parameter that is given away.
         first_output: the place of the first output among the addresses.
         rooms: for each value in the workspace, where it lies and for how long.
         workspace: bytes of the workspace.
@@ -58,6 +59,7 @@ class Claims:
             self._given[node.id, 0] = len(self._given)
         self.first_output = len(self._given)
         self.steps = schedule.steps
+        self.donated = donated
         self._claim_outputs(donated)
         self.rooms, self.workspace = self._planned()
 
