@@ -196,10 +196,10 @@ FUNCTIONS: dict[str, Function] = {
     "tanh": Function(mp.tanh, np.tanh, [(-1, 1), (-20, 20)]),
     "xdivy": Function(lambda x, y: x / y if y else None, np.divide, operands=two_of_a_kind),
     "xlog1py": Function(
-        lambda x, y: x * mp.log1p(y) if x and y > -1 else None, None, operands=two_of_a_kind
+        lambda x, y: x * mp.log1p(y) if x and y > -1 else None, bound=3.0, operands=two_of_a_kind
     ),
     "xlogy": Function(
-        lambda x, y: x * mp.log(y) if x and y > 0 else None, None, operands=two_of_a_kind
+        lambda x, y: x * mp.log(y) if x and y > 0 else None, bound=3.0, operands=two_of_a_kind
     ),
 }
 EDGES = [

@@ -9,6 +9,7 @@ from typing import Any
 
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.graph import Graph
+from anabranch.core.identity import all_parts, is_graph
 from anabranch.core.node import Literal, Node
 from anabranch.core.op import MadeOf, Op
 from anabranch.core.replay import replay, replayed
@@ -17,6 +18,8 @@ from anabranch.core.values import settled
 from anabranch.diff.region import Step, dependents, key_of
 from anabranch.diff.reverse import reverse, zeros_like
 from anabranch.errors import ArgumentError, ShapeError
+
+_MANY = 20_000  # nodes: a part within a part within a part, each used twice, grows fast
 
 
 def _aval(*inputs: Aval, graph: Graph) -> tuple[Aval, ...] | Aval:
@@ -75,6 +78,17 @@ def _cotangent(cts: dict[Any, Any], parameter: Node, x: Any) -> Any:
     return zeros_like(x) if found is None and hasattr(x, "dtype") else found
 
 
+def _inlined(*xs: Any, graph: Graph) -> tuple[Any, ...] | None:
+    """The part's own nodes; a part that prints, or that holds very many, stays one."""
+    counts: dict[int, int] = {}  # of nodes, with those of the parts within, each time again
+    for part in (*all_parts(graph), graph):
+        if any(node.logs for node in part.nodes):
+            return None
+        held = [value for node in part.nodes for value in node.attrs.values() if is_graph(value)]
+        counts[id(part)] = len(part.nodes) + sum(counts[id(one)] for one in held)
+    return tuple(replay(graph, xs)) if counts[id(graph)] <= _MANY else None
+
+
 def _rule(slot: int) -> Any:
     return lambda ct, y, *xs, common, graph: common[slot]
 
@@ -94,7 +108,7 @@ CALL = Op(
     vjp=_rule,
     common=_all_cotangents,
     arity=2,
-    lower=MadeOf(lambda *xs, graph: tuple(replay(graph, xs))),
+    lower=MadeOf(_inlined),
     samples=(
         sample([2.0, 3.0], [5.0, 7.0], value=[12.0, 24.0], grads=([6, 8], [2, 3]), graph=_part(2)),
         sample(normal(3), normal(3), graph=_part(3)),

@@ -26,6 +26,14 @@ def fillings(node: Node) -> list[tuple[int, View]]:
     return [] if name == "update_slice" or has_gaps else parts_of(node)
 
 
+def is_update(node: Node) -> bool:
+    """Whether a node's result is its first operand with some elements written anew."""
+    return isinstance(node.op.lower, Kernel) and node.op.lower.name in _UPDATES
+
+
+_UPDATES = {"scatter", "update_slice", "dynamic_update_slice"}
+
+
 def ranges(node: Node) -> list[range]:
     """What the index of an unslice or of an update selects along each axis."""
     return [

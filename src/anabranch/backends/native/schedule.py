@@ -15,7 +15,7 @@ from typing import Any
 
 from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
-from anabranch.backends.native.parts import fillings, has_rows, is_run, moved
+from anabranch.backends.native.parts import fillings, has_rows, is_run, is_update, moved
 from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
@@ -84,7 +84,7 @@ class Schedule:
         places: for each key that is read from memory, where.
         moved: for each node that a loop copies, where its elements come from.
         parts: the values that are computed where another one, put together from them, lies.
-        wholes: those others.
+        wholes: those others, unless they only overwrite what was made for them.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -94,6 +94,9 @@ class Schedule:
         self.places: dict[Key, Place] = {}
         self.moved: dict[int, Place] = {}
         self.parts: dict[Key, Place] = {}
+        self._results = {
+            (edge.node.id, edge.index) for edge in graph.outputs if not isinstance(edge, Literal)
+        }
         self.wholes: set[Key] = set()
         # By the value that they lead to: which entry of `places` or `moved` is a view of it.
         self._shown: dict[Key, list[tuple[dict[Any, Place], Any]]] = {}
@@ -163,7 +166,11 @@ class Schedule:
         elif isinstance(node.op.lower, Kernel):
             self._alone(node, Structured(node, self._stored(node)))
             for slot, view in fillings(node):
-                self._compute_there(node.inputs[slot], (node.id, 0), view)
+                if self._compute_there(node.inputs[slot], (node.id, 0), view):
+                    self.wholes.add((node.id, 0))
+            if is_update(node) and self._is_last_reader(node, node.inputs[0]):
+                whole = View.whole(node.avals[0].shape)
+                self._compute_there(node.inputs[0], (node.id, 0), whole)
         elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
             self._move(node)
         else:
@@ -201,10 +208,17 @@ class Schedule:
         places[key] = place
         self._shown.setdefault(place.base, []).append((places, key))
 
-    def _compute_there(self, edge: Any, whole: Key, part: View) -> None:
+    def _is_last_reader(self, node: Node, edge: Any) -> bool:
+        """Whether a value is made in memory of its own, for this node alone."""
+        if isinstance(edge, Literal) or (edge.node.id, edge.index) in self._results:
+            return False
+        base = self.places[edge.node.id, edge.index].base
+        return base == (edge.node.id, edge.index) and len(self.graph.consumers(edge.node)) == 1
+
+    def _compute_there(self, edge: Any, whole: Key, part: View) -> bool:
         """Let what makes a value write it into its part of another, where that can be."""
         if isinstance(edge, Literal):
-            return
+            return False
         place = self.places[edge.node.id, edge.index]
         base, aval = place.base, self.stored[place.base]
         node = self.graph.nodes[base[0]]
@@ -215,17 +229,19 @@ class Schedule:
             or not (place.view.is_whole and aval.size == edge.aval.size)
             or aval.dtype != self.stored[whole].dtype
         ):
-            return
+            return False
         view = part if part.shape == aval.shape else part.reshape(aval.shape)
         if view is None:
-            return
+            return False
         home = None if is_reduction(node) else self.home.get(base[0])
         has_way = home is not None and base not in self._shown and has_rows(view)
-        if is_run(view) or (has_way and home and view.reshape(home.space) is not None):
-            self.parts[base] = self.places[base] = Place(whole, view)
-            self.wholes.add(whole)
-            for places, key in self._shown.pop(base, ()):
-                self._show(places, key, Place(whole, moved(places[key].view, view)))
+        if not is_run(view) and not (has_way and home and view.reshape(home.space) is not None):
+            return False
+        for places, key in self._shown.pop(base, ()):
+            self._show(places, key, Place(whole, moved(places[key].view, view)))
+        for places in (self.parts, self.places):
+            self._show(places, base, Place(whole, view))
+        return True
 
     def _stored(self, node: Node) -> int:
         """The stage at which everything that the node reads is in memory."""
@@ -251,10 +267,12 @@ class Schedule:
             else:
                 self.store(edge)
                 stage = max(stage, self._ready[edge.node.id, edge.index])
-        loop = self._open.get((stage, space))
+        loop = None if node.id in self.moved else self._open.get((stage, space))
         if loop is None or len(loop.nodes) == LONGEST:
-            loop = self._open[stage, space] = Loop(space, stage)
+            loop = Loop(space, stage)
             self.steps.append(loop)
+            if node.id not in self.moved:  # a copy is made when it is wanted, not with others
+                self._open[stage, space] = loop
         for edge in node.inputs:  # what another loop made, an earlier one, is read from memory
             if not isinstance(edge, Literal) and self.home.get(edge.node.id) is not loop:
                 self.store(edge)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import anabranch as ab
+from anabranch.backends.native import calls
 from anabranch.backends.native.executable import NativeExecutable
 from anabranch.backends.reference import ReferenceExecutable
 
@@ -66,10 +67,10 @@ def run(
         address = guarded(size, at_end)
         results.append(array_at(address, edge.aval.shape, edge.aval.dtype))
         addresses.append(address)
-    workspace = guarded(executable.program.workspace, at_end, ALIGNMENT)
+    workspace = guarded(executable.code.workspace, at_end, ALIGNMENT)
     table = (ctypes.c_void_p * len(addresses))(*addresses)
-    if executable._entry(table, workspace, executable._callback):
-        executable._raise_failure()
+    entry = executable._loaded.addresses["entry"]
+    calls.unlocked()(entry, table, workspace, executable._context.address)
     return results
 
 

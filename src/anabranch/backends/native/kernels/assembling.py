@@ -30,7 +30,7 @@ def unslice(k: KernelCode) -> None:
 
 
 def update_slice(k: KernelCode) -> None:
-    k.copied(k.inputs[0], k.outputs[0])
+    k.take_over(k.outputs[0])
     _put(k)
 
 

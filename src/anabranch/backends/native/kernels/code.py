@@ -156,7 +156,14 @@ class KernelCode(Writer):
         if isinstance(edge, Literal):
             return False
         place = self._schedule.places[edge.node.id, edge.index]
-        return place.base == (self.node.id, 0) and place.view.offset == part.offset
+        mine = self._schedule.places[self.node.id, 0]
+        return place.base == mine.base and place.view.offset == mine.view.offset + part.offset
+
+    def take_over(self, target: Array) -> None:
+        """Write the first operand to an array, unless it was computed in the result."""
+        whole = View.whole(self.node.avals[0].shape)
+        if target != self.outputs[0] or not self.is_in_place(0, whole):
+            self.copied(self.inputs[0], target)
 
     def in_scratch(self, dtype: DType, shape: Shape) -> Array:
         """An array of its own in the workspace."""

@@ -33,11 +33,10 @@ def gather(k: KernelCode) -> None:
 
 def scatter(k: KernelCode) -> None:
     """Updates are taken in C order, so that of several for one place the last one stays."""
-    (x, updates, *indices), (result,), join = k.inputs, k.outputs, k.join
+    (_, updates, *indices), (result,), join = k.inputs, k.outputs, k.join
     is_wide = is_half(result.dtype) and join != ""
     sums = k.in_scratch(F32, result.shape) if is_wide else result
-    k.copied(x, sums)
-
+    k.take_over(sums)
     spots = _spots_of(k, indices)
     with spots.each(sums, updates) as (inside, target, source), k.when(inside):
         if join:
@@ -154,9 +153,9 @@ def dynamic_slice(k: KernelCode) -> None:
 
 
 def dynamic_update_slice(k: KernelCode) -> None:
-    (x, update, *starts), (result,) = k.inputs, k.outputs
+    (_, update, *starts), (result,) = k.inputs, k.outputs
     block = _block(k, result, starts, update.shape)
-    k.copied(x, result)
+    k.take_over(result)
     k.copied(update, block)
 
 
