@@ -29,8 +29,8 @@ inf, nan = math.inf, math.nan
 NAMES = list(ulp.FUNCTIONS)
 ONE = [name for name in NAMES if ulp.FUNCTIONS[name].operands is None]
 TWO = [name for name in NAMES if name not in ONE]
-# Of these, each step is rounded as in the reference.
-STEPS = {"power_derivative": {"orders": (1, 0)}}
+# Of these functions each step is rounded as in the reference.
+STEPS: dict[str, dict[str, Any]] = {"power_derivative": {"orders": (1, 0)}}
 # Exact, or rounded once: `test_native_exact` compares their bits.
 EXACT = {
     *("absolute", "bitwise_and", "ceil", "copysign", "floor", "floor_divide", "fmod", "heaviside"),

@@ -105,8 +105,11 @@ def _polynomial(by_x: int, by_y: int) -> tuple[tuple[int, ...], ...]:
         parts += [((k - 1, i), k * c) for (k, i), c in terms.items() if k]
         terms = _added(parts)
     top = max(k for k, _ in terms)
-    degree = max(i for _, i in terms)
-    return tuple(tuple(terms.get((k, i), 0) for i in range(degree + 1)) for k in range(top + 1))
+    rows = []
+    for k in range(top + 1):
+        degree = max((i for (j, i), c in terms.items() if j == k and c), default=0)
+        rows.append(tuple(terms.get((k, i), 0) for i in range(degree + 1)))
+    return tuple(rows)
 
 
 def _added(parts: list[tuple[tuple[int, int], int]]) -> dict[tuple[int, int], int]:
@@ -121,16 +124,16 @@ def _derivative(x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
     logarithm = np.log(x) if orders[1] else None
     for row in reversed(_polynomial(*orders)):
         term: Any = x.dtype.type(row[-1])
-        for c in reversed(row[:-1]):  # no zero to begin with, which an infinite y would make NaN
-            term = term * y + x.dtype.type(c)
+        for c in reversed(row[:-1]):
+            term = term * y + x.dtype.type(c) if c else term * y  # which keeps the sign of 0
         factor = term if factor is None else _winning(factor, logarithm) + term
     return _winning(factor, np.power(x, y - orders[0]), either=True)
 
 
 def _derivative_scalar(e: Any, x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
-    if orders != (1, 0):
-        e.leave("the logarithm in it, rounded, would be more than two units off")
-    return e.power_slope(x, y)
+    if orders == (1, 0):
+        return e.power_slope(x, y)
+    return e.leave("the logarithm in it, rounded, would be more than two units off")
 
 
 def _has_no_derivative(x: Any, y: Any, *, orders: tuple[int, int]) -> Any:

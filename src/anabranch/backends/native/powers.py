@@ -115,7 +115,7 @@ class Powers(Logarithms):
     @on_floats
     def power_slope(self, x: Val, y: Val) -> Val:
         power = self._power_of_floats(x, self.subtract(y, self._c(y, 1.0)))
-        return self.absorb_either(self.add(y, self._c(y, 0.0)), power)
+        return self.absorb_either(y, power)
 
     @on_floats
     def xlogy(self, x: Val, y: Val) -> Val:
