@@ -13,11 +13,11 @@ MOST = 4_000  # numbers of an array that are compared; larger ones are sampled
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median and quartiles; of one value, three times itself."""
+    """Median, quartiles and the least; of one value, that value."""
     if len(values) == 1:
-        return dict.fromkeys(("median", "low", "high"), values[0])
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return {"median": statistics.median(values), "low": low, "high": high}
+        return dict.fromkeys(("median", "low", "high", "least"), values[0])
+    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    return {"median": median, "low": low, "high": high, "least": min(values)}
 
 
 def ratio(theirs: Sequence[float], ours: Sequence[float]) -> dict[str, float] | None:

@@ -131,6 +131,7 @@ class Workload:
     absent: dict[str, str] = field(default_factory=dict)  # peers with the reason
     figures: tuple[str, ...] = ()  # of kind "fresh": which of them are told
     scripts: Callable[[str], dict[str, str]] | None = None  # of kind "scripts": text by peer
+    cold: tuple[str, ...] = ()  # of kind "scripts": cases that are told with empty caches too
 
     def peer(self, *names: str) -> Callable[[Builder], Builder]:
         """Register the decorated function as the builder of these peers."""

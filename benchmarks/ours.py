@@ -24,7 +24,14 @@ def threads(count: int) -> None:
 
 
 def raw(function: Any, *arguments: Any) -> Any:
-    """The call without any checks, as a pair: what to call, and the results that it fills."""
+    """The call without checks, on arrays that stay where they are: what to call, and its results.
+
+    None if this checkout has none.
+    """
     if not hasattr(function, "raw"):
         return None
-    return function.raw(*arguments)
+    program = function.raw(*arguments)
+    given, results = program.arrays()
+    for array, value in zip(given, arguments, strict=True):
+        array[...] = value
+    return program.bind(given, results), results

@@ -159,19 +159,19 @@ def main() -> int:
     compileall.compile_dir(harness.HERE.parent / "src", quiet=1)  # as in an installed package
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     report = Report(options.json, options.resume)
-    code = 0
+    code, begun = 0, time.monotonic()
     try:
         run(options, report)
     except KeyboardInterrupt:
         print("\nstopped; --resume goes on" if options.json else "\nstopped")
         code = 130
     report.write()
-    print("\nbars")
+    print(f"\n{(time.monotonic() - begun) / 60:.1f} minutes\n\nbars")
     for bar in report.data["bars"]:
         if bar["workload"] in options.workloads and bar["verdict"] != "not measured":
             against = bar.get("peer", "at most")
             print(
-                f"  {bar['verdict']:7}{bar['factor']:6.2f}  {bar['workload']}: {bar['case']}"
+                f"  {bar['verdict']:7}{bar['factor']:6.2f}  {bar['workload']}: {table.case_of(bar)}"
                 f", {against} {bar.get('least', bar.get('most')):g}: {bar['value']:.3g}"
             )
     return code

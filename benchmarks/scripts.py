@@ -51,8 +51,9 @@ def run(
             texts = {n: t for n, t in workload.scripts(case).items() if n in names}
             first, later = _times(texts, case, workload.limit, Path(folder), min(most, MOST), until)
             row, blocks = first
-            copies = {n: dict(cell) for n, cell in row.items()}
-            save(f"{case}, empty caches", workload.unit_of(case), told(copies, blocks))
+            if case in workload.cold:
+                copies = {n: dict(cell) for n, cell in row.items()}
+                save(f"{case}, empty caches", workload.unit_of(case), told(copies, blocks))
             save(case, workload.unit_of(case), told(row, later))
 
 

@@ -92,8 +92,14 @@ def bar_lines(checked: Sequence[Mapping[str, Any]]) -> list[str]:
     heads = ["work", "against", "bar", "measured", "quartiles", "verdict"]
     lines = [_row(heads), _row(["---"] * len(heads))]
     for bar in checked:
-        lines.append(_row([f"{bar['workload']}: {bar['case']}", *_bar_cells(bar)]))
+        lines.append(_row([f"{bar['workload']}: {case_of(bar)}", *_bar_cells(bar)]))
     return lines
+
+
+def case_of(bar: Mapping[str, Any]) -> str:
+    """The case of a bar; of several the first and the last."""
+    case = bar["case"]
+    return case if isinstance(case, str) else f"{case[0]} to {case[-1]}"
 
 
 def _bar_cells(bar: Mapping[str, Any]) -> list[str]:
@@ -112,7 +118,10 @@ def _bar_cells(bar: Mapping[str, Any]) -> list[str]:
         return [against, promised, "–", "–", f"not measured: {bar['why']}"]
     verdict = "met" if bar["verdict"] == "met" else "**missed**"
     spread = f"{write(bar['low'])} to {write(bar['high'])}"
-    return [against, promised, write(bar["value"]), spread, f"{verdict}, {bar['factor']:.2f}"]
+    verdict += f", {bar['factor']:.2f}"
+    if "worst" in bar:
+        verdict += f" at {bar['worst']}; {bar['met']} of {bar['measured']} meet it"
+    return [against, promised, write(bar["value"]), spread, verdict]
 
 
 def page(measured: Mapping[str, Any], promised: Sequence[Mapping[str, Any]]) -> str:

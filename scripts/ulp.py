@@ -159,6 +159,7 @@ FUNCTIONS: dict[str, Function] = {
     "exp": Function(mp.exp, np.exp, [(-1, 1), (-750, 710)]),
     "exp2": Function(lambda x: mp.mpf(2) ** x, np.exp2, [(-1, 1), (-1075, 1024)]),
     "exp_neg_square": Function(lambda x: mp.exp(-x * x), None, [(-2, 2), (-27, 27)]),
+    "exp_square": Function(lambda x: mp.exp(x * x), None, [(-2, 2), (-26.6, 26.6)]),
     "expm1": Function(mp.expm1, np.expm1, [(-1, 1), (-40, 710)]),
     "hypot": Function(mp.hypot, np.hypot, operands=two_of_a_kind),
     "lgamma": Function(lgamma, None, [(0, 4), (-4, 20)], 4.0, lgamma_unit),
@@ -193,6 +194,13 @@ FUNCTIONS: dict[str, Function] = {
     "sqrt": Function(inside(0, math.inf, mp.sqrt), np.sqrt, [(0, 30)]),
     "tan": Function(mp.tan, np.tan, [ALL], digits=1300),
     "tanh": Function(mp.tanh, np.tanh, [(-1, 1), (-20, 20)]),
+    "xdivy": Function(lambda x, y: x / y if y else None, np.divide, operands=two_of_a_kind),
+    "xlog1py": Function(
+        lambda x, y: x * mp.log1p(y) if x and y > -1 else None, bound=3.0, operands=two_of_a_kind
+    ),
+    "xlogy": Function(
+        lambda x, y: x * mp.log(y) if x and y > 0 else None, bound=3.0, operands=two_of_a_kind
+    ),
 }
 EDGES = [
     *(0.0, -0.0, 5e-324, -5e-324, 1e-310, 2.2250738585072014e-308, 1e-300, -1e-300, 1e-38, 1e-45),
@@ -202,6 +210,9 @@ EDGES = [
     *(math.pi / 4, math.pi / 2, math.pi, 355.0, 2.0**44, 2.0**45, 2.0**46, 1e22, 1e300, -1e308),
     *(6381956970095103.0 * 2.0**797, 1e-8, -1e-8, 1e-16, 2e-17, 3.4e38, 1.7e308, -372.4, 52.9),
     *(-53.5, 0.4142135623730951, 2.414213562373095, 2.0**28, 1023.9999, -1074.5, 1e-5, 4.0, 16.0),
+    # where errors of erfc were largest, and what comes closest to multiples of pi
+    *(1.3189189434051514, 6.840081691741943, 26.413635721681942, 12.640543186671096),
+    *(411557987.0, 1783366216531.0, 5371151992734.0, 21053343141.0),
 ]
 
 

@@ -19,7 +19,7 @@ WORKLOAD = Workload(
     kind="fresh",
     quick=("10,000",),
     tiny=("25",),
-    limit=40.0,
+    limit=60.0,
     figures=(
         "first result, empty caches",
         "first result, second start",

@@ -82,7 +82,7 @@ def anabranch_raw(case: str) -> Bench | str:
     import ours
 
     f = ab.value_and_grad(polynomial, (0, 1)) if case == "z" else ab.value_and_grad(rosenbrock)
-    found = ours.raw(ours.compiled(f), *map(np.asarray, given(case)))
+    found = ours.raw(ours.compiled(f), *given(case))
     if found is None:
         return "not there yet"
     call, results = found

@@ -189,11 +189,27 @@ def chain(n):
     }
 
 
+def outputs():
+    x = ab.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True, name="x")
+    _, log = ab.linalg.slogdet(x)
+    y = log * 2.0 + log * log
+    y.name = "y"
+    return ab.inspect(y)
+
+
+def dead():
+    w = ab.tensor([0.5, -1.0], requires_grad=True, name="w")
+    loss = ab.sum(ab.relu(w * 2.0 - 9.0))
+    return ab.inspect(loss)
+
+
 GRAPHS = {
     "story": story,
     "perceptron": perceptron,
     "overflow": overflow,
     "signs": signs,
+    "outputs": outputs,
+    "dead": dead,
 }
 
 

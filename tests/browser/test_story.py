@@ -169,3 +169,64 @@ def test_a_group_is_one_frame_until_it_is_opened(show, graphs):
     assert seen.text("#panel h2") == "n20 = -n19"
     seen.page.locator('.scope[aria-expanded="true"]').press("Enter")
     assert seen.text("#panel h2") == "block ran"
+
+
+def test_the_sum_of_a_river_is_the_largest_number_in_it(show, graphs):
+    seen = show(graphs["story"], "frame=8&node=x")
+    sizes = "them => them.map(t => parseFloat(getComputedStyle(t).fontSize))"
+    assert seen.page.locator(".river-sum").evaluate_all(sizes) == [27]
+    assert max(seen.page.locator(".river text:not(.river-sum)").evaluate_all(sizes)) <= 13
+
+
+def test_every_output_has_a_row_and_a_river_of_its_own(show, graphs):
+    seen = show(graphs["outputs"], "frame=99&node=1")
+    said = seen.node("#1")
+    assert said.startswith(
+        "#1, linalg.slogdet, output 0, value 1, no gradient, output 1, value 1.6"
+    )
+    assert ", gradient 5.219, 3 of 3 contributions arrived" in said
+    card = seen.page.locator('.node[aria-label^="#1,"]').text_content()
+    assert "2 outputs" in card and "value 0" in card and "value 1" in card and "∅ none" in card
+    panel = seen.text("#panel")
+    assert "#1.0 comes together" in panel and "nothing is sent to it" in panel
+    assert "1.609 + 1.609 + 2 = 5.219" in panel
+    seen.press("ArrowLeft")
+    assert "Its rule makes one gradient for each input" in seen.text("#panel")
+    seen.press("t")
+    row = seen.page.locator("#table tbody tr").nth(1).inner_text().split("\t")
+    assert row[4:6] == ["1 ; 1.609", "∅ ; 5.219"]
+
+
+@pytest.mark.parametrize("width", [390, 1360])
+def test_chips_stay_inside_the_picture(show, graphs, width):
+    seen = show(graphs["signs"], "frame=99", width=width, height=844)
+    outside = """() => { const all = document.querySelector('.view > svg').getBoundingClientRect();
+        return [...document.querySelectorAll('.chip-box')].map(c => c.getBoundingClientRect())
+          .filter(c => c.left < all.left || c.right > all.right).length; }"""
+    assert seen.page.evaluate(outside) == 0
+
+
+def test_a_long_graph_fills_the_pictures_of_its_film(show, graphs):
+    seen = show(graphs["chain"](100), "frame=50")
+    shares = """them => them.map(s => { const all = s.getBoundingClientRect();
+        const nodes = [...s.querySelectorAll('.t-node')].map(n => n.getBoundingClientRect());
+        return Math.max(...nodes.map(n => n.height)) / all.height; })"""
+    assert min(seen.page.locator(".frame svg").evaluate_all(shares)) > 0.3
+
+
+def test_the_source_is_shown_without_the_indent_of_its_block(show, graphs):
+    seen = show(graphs["story"], "frame=2")
+    assert seen.text(".ln.here").split("  ", 1)[1].startswith("p = x * y")
+
+
+def test_a_link_to_the_seed_shows_the_group_that_holds_the_root(show, graphs):
+    trace = graphs["chain"](100)
+    trace["scopes"] = [{"id": 0, "name": "", "parent": None}, {"id": 1, "name": "s", "parent": 0}]
+    for node in trace["nodes"][90:]:
+        node["scope"] = 1
+    seen = show(trace, "view=story&frame=91")
+    assert seen.text("#panel h2") == "Start at n99"
+    group, stage = seen.page.locator(".scope"), seen.page.locator("#stage").bounding_box()
+    at = group.bounding_box()
+    assert stage["x"] <= at["x"] and at["x"] + at["width"] <= stage["x"] + stage["width"]
+    assert stage["y"] <= at["y"] and at["y"] + at["height"] <= stage["y"] + stage["height"]

@@ -26,6 +26,10 @@ def test_the_table_sorts_searches_and_follows(show, graphs):
     seen.page.get_by_role("button", name="gradient", exact=True).click()
     seen.page.get_by_role("button", name="gradient ↑").click()
     assert seen.page.locator("th[aria-sort='descending']").inner_text().startswith("gradient")
+    largest = graphs["perceptron"].table(sort="gradient").rows[0].name
+    assert rows(seen)[0][1] == largest == "layer3.W"
+    seen.page.get_by_role("button", name="gradient ↓").click()
+    assert rows(seen)[0][5] == "∅"  # what has none comes before all others
     seen.press("/")
     seen.page.keyboard.type("layer2 op:input")
     assert [row[1] for row in rows(seen)] in (["layer2.W", "layer2.b"], ["layer2.b", "layer2.W"])
@@ -113,3 +117,43 @@ def test_a_page_with_the_story_alone_has_its_table_too(show, graphs):
     seen.press("w")
     assert seen.page.evaluate("document.body.dataset.view") == "table"
     assert seen.quiet()
+
+
+def test_what_is_not_finite_has_its_colour_in_every_view(show, graphs):
+    seen = show(graphs["overflow"], "view=table")
+    bad = seen.page.locator("#table td.bad").all_inner_texts()
+    assert bad.count("NaN") > 4 and "∞" in bad
+    assert not {"NaN", "∞"} & set(seen.page.locator("#table td.v, #table td.g").all_inner_texts())
+    seen.press("w")
+    assert "NaN" in seen.page.locator(".stepcard b.bad").all_inner_texts()
+    assert "exp is larger than float64 holds above 709.8" in seen.text("#panel")
+
+
+def test_one_step_of_a_way_is_at_fault(show, graphs):
+    seen = show(graphs["dead"], "view=why&node=w")
+    assert seen.page.locator(".fault").count() == 1
+    panel = seen.text("#panel")
+    assert "Was every contribution added, and none overwritten? Yes" in panel
+    assert "lets nothing through" in panel
+
+
+def test_long_names_are_whole_among_the_gradients(show, graphs):
+    trace = graphs["story"].trace.to_dict()
+    trace["nodes"][0]["name"] = "encoder/block_0/attention/query_projection/weight"
+    seen = show(trace, "view=gradients")
+    button = seen.page.locator("#gradients th button").first
+    assert button.evaluate("e => e.closest('th').scrollWidth <= e.closest('th').clientWidth")
+    assert button.inner_text() == trace["nodes"][0]["name"]
+
+
+def test_leaves_can_be_taken_together_by_scope(show, graphs):
+    seen = show(graphs["perceptron"], "view=gradients")
+    seen.page.get_by_label("by scope").check()
+    rows = seen.page.locator("#gradients tbody tr").all_inner_texts()
+    assert [row.split("\t")[:2] for row in rows] == [[f"layer{k}", "2 leaves"] for k in (1, 2, 3)]
+    cells = rows[0].split("\t")
+    report = graphs["perceptron"].grads(by="scope").rows[0]
+    assert (float(cells[3]), cells[5]) == (float(f"{report.grad:.4g}"), f"{report.zero}/48")
+    seen.page.get_by_label("by scope").uncheck()
+    assert seen.page.locator("#gradients tbody tr").count() == 6
+    assert show(graphs["story"], "view=gradients").page.get_by_label("by scope").count() == 0

@@ -50,6 +50,11 @@ def sinc(x):
     return mp.sinpi(x) / (mp.pi * x) if x else mp.mpf(1)
 
 
+POWERS = {
+    (1, 0): lambda a, b: b * mp.power(a, b - 1),
+    (0, 1): lambda a, b: mp.power(a, b) * mp.log(a),
+    (1, 1): lambda a, b: mp.power(a, b - 1) * (1 + b * mp.log(a)),
+}
 COUNTERPARTS = {
     "absolute": abs,
     "add": lambda a, b: a + b,
@@ -97,8 +102,7 @@ COUNTERPARTS = {
     "one_minus_square": lambda x: 1 - x * x,
     "polygamma": polygamma,
     "power": mp.power,
-    "power_log": lambda a, b: mp.power(a, b) * mp.log(a),
-    "power_slope": lambda a, b: b * mp.power(a, b - 1),
+    "power_derivative": lambda a, b, orders: POWERS[orders](a, b),
     "real": lambda x: x,
     "reciprocal": lambda x: 1 / x,
     "remainder": lambda a, b: a - b * mp.floor(a / b),
@@ -173,8 +177,7 @@ POINTS = {
     ],
     "one_minus_square": [0.0, SMALL, 0.5, EDGE, -EDGE, 1e100],
     "power": [(1 + SMALL, 1e6), (0.5, 100.0), (7.7, -0.3), (1e-10, 0.5), (3.0, 0.0)],
-    "power_log": [(0.5, 100.0), (7.7, -0.3), (1e-10, 0.5), (3.0, 0.0), (1 + SMALL, 5.0)],
-    "power_slope": [(0.5, 100.0), (7.7, -0.3), (1e-10, 0.5), (3.0, 0.0), (3.0, SMALL)],
+    "power_derivative": [(0.5, 100.0), (7.7, -0.3), (1e-10, 0.5), (3.0, 0.0), (3.0, SMALL)],
     "reciprocal": [SMALL, -3.3, 1e100, 1e-100],
     "rsqrt": [*OF_POSITIVE[2:], 1e-100],
     "sech_squared": [*EVERYWHERE, 25.0, -25.0, 300.0, -372.0],
@@ -243,8 +246,11 @@ SCALES = {
     "logaddexp": lambda order, a, b: abs(a - b) * mp.exp(-abs(a - b)) if order else max(-a, -b),
     "polygamma": reflection,
     "power": lambda order, a, b: mp.power(a, b - 1) if order == 2 else 0,
-    "power_log": lambda order, a, b: mp.power(a, b - order) if order else 0,
-    "power_slope": lambda order, a, b: mp.power(a, b - 2) if order == 2 else 0,
+    "power_derivative": lambda order, a, b, orders: (
+        (1 + abs(mp.log(a))) ** orders[1] * mp.power(a, b - orders[0] - order)
+        if order or sum(orders) > 1
+        else 0
+    ),
     "sech_squared": functools.partial(bend, of=COUNTERPARTS["sech_squared"]),
     "sinc": envelope,
     "sinc_derivative": envelope,

@@ -43,6 +43,7 @@ class Call:
         captured: the arrays for the last parameters; those before are arguments.
         bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
             or, for None, in a closure's cell; else the call is not what was compiled.
+        converts: whether one of Python's floats is taken for a parameter `f64[]`.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Call:
     slow: Callable[..., Any]
     captured: Sequence[Any] = ()
     bindings: Sequence[Any] = ()
+    converts: bool = False
 
 
 class Executable(Protocol):

@@ -94,7 +94,7 @@ class Memory:
 
     Attributes:
         arguments, constants: what is read where it lies.
-        results: new for each call.
+        results: of each call, but for those that take the memory of donated arguments.
         workspace: what the values between take together, allocated once for all calls that do not
             overlap in time.
         unshared: what they would take if none shared memory with another.
@@ -110,7 +110,7 @@ class Memory:
 
     @property
     def peak(self) -> int:
-        """What a call allocates at most: results and workspace."""
+        """What a call needs besides its arguments: results and workspace."""
         return self.results + self.workspace
 
 

@@ -19,9 +19,10 @@ from anabranch.core.values import plain, settled
 from anabranch.errors import ArgumentError
 from anabranch.frontends.containers import flatten, positional_names
 from anabranch.frontends.donation import donated_parameters, given_away
+from anabranch.frontends.entries import weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.explaining import Explanation, code_text, explained
-from anabranch.frontends.quick import quick_entry, weakly
+from anabranch.frontends.quick import quick_entry
 from anabranch.frontends.signatures import Key, difference, signature
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function

@@ -13,7 +13,7 @@ import numpy as np
 
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind, state
-from anabranch.core.dtype import is_floating
+from anabranch.core.dtype import is_floating, is_supported
 from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Edge
 from anabranch.core.values import ARRAYS, plain, settled
@@ -68,11 +68,13 @@ class Evaluation:
             state.aliases = set()
         with state.changed(recording=True, transforms=state.transforms + 1):
             new_args = [
-                self._aliased(i, value, wanted[i], refuse) if i in wanted else value
+                self._aliased(i, value, wanted[i], refuse) if i in wanted else self._held(value)
                 for i, value in enumerate(args)
             ]
             new_kwargs = {
-                key: self._aliased(key, value, wanted[key], refuse) if key in wanted else value
+                key: self._aliased(key, value, wanted[key], refuse)
+                if key in wanted
+                else self._held(value)
                 for key, value in kwargs.items()
             }
             self.out = self._stable(function(*new_args, **new_kwargs))
@@ -107,6 +109,15 @@ class Evaluation:
         self.names += names
         self.structures.append((key, structure))
         return unflatten(structure, made)
+
+    def _held(self, tree: Any) -> Any:
+        """An argument that is not differentiated, with tensors for arrays: one kind inside f."""
+        return tree if self.is_symbolic else map_leaves(self._as_tensor, tree)
+
+    def _as_tensor(self, value: Any) -> Any:
+        if not isinstance(value, np.ndarray) or not is_supported(value.dtype):
+            return value
+        return make_tensor(settled(np.array(value) if self._copies else plain(value)))
 
     def _alias(self, value: Any, name: str, refuse: Refusal) -> Any:
         kind = type(value)

@@ -82,13 +82,13 @@ class Program:
         Only what takes a donated array is that array.
         """
         if state.onlooker is not None:
-            kept = [a.copy() if i in self.donated else a for i, a in enumerate(arguments)]
-            state.onlooker.runs(self, kept)
+            state.onlooker.runs(self, arguments)
         taken = {id(argument) for argument in arguments}
         reusing = set(self.donated.values())
         results: list[Any] = []
-        # Who looks at values or operands looks at node after node, which only one backend has.
-        is_free = state.guard is None and not is_watched()
+        # Who looks at values or operands looks at node after node, which only one backend has; and
+        # only NumPy takes integers of any length.
+        is_free = state.guard is None and not is_watched() and all(map(_has_a_width, arguments))
         executable = self.executable if is_free else self.reference
         for i, out in enumerate(executable.run(arguments)):
             if i in reusing:
@@ -121,6 +121,11 @@ class Program:
                 hint=None if fixed else way,
             )
         return made
+
+
+def _has_a_width(value: Any) -> bool:
+    """Whether this is anything but one of Python's integers that are longer than any dtype."""
+    return type(value) is not int or -(2**63) <= value < 2**63
 
 
 def _is_free(array: np.ndarray[Any, Any]) -> bool:

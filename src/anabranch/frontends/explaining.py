@@ -172,7 +172,7 @@ def _memory(memory: Memory) -> Iterator[str]:
     yield f"memory: {memory.peak:,} bytes at most"
     read = f"{memory.arguments:,} bytes of arguments and {memory.constants:,} of constants"
     yield f"  {read} are read"
-    yield f"  {memory.results:,} bytes of results are new for each call"
+    yield f"  {memory.results:,} bytes of results belong to each call"
     if not memory.stays:
         yield "  no workspace: every other value stays in registers"
         return

@@ -17,6 +17,7 @@ from anabranch.core.op import Op
 from anabranch.core.values import ARRAYS, as_array, plain, settled
 from anabranch.diff.call import CALL
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, GraphError, ShapeError
+from anabranch.frontends.entries import graph_entry, weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.tensor import Tensor
@@ -110,6 +111,12 @@ class CompiledGraph:
         self.program = program
         self.parameters: list[Node] = list(graph.parameters)
         self._single = single
+        self._calls = 0
+
+    def __del__(self) -> None:
+        # A type of its own is freed by the collector only; its entry goes now.
+        if "__call__" in vars(kind := type(self)) and kind is not CompiledGraph:
+            del kind.__call__
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -121,10 +128,20 @@ class CompiledGraph:
             DTypeError: `[argument-dtype]`, naming the parameter.
         """
         values = self._values(args, kwargs)
+        self._calls += 1
+        if self._calls == 2:  # many graphs are run once
+            self._offer_quick_entry()
         results = self.program.run(self._checked_all(values))
         if any(isinstance(v, Tensor) for v in values):
             results = [Tensor(out) for out in results]
         return results[0] if self._single else results
+
+    def _offer_quick_entry(self) -> None:
+        """Let machine code take the calls it can; Python looks up __call__ in the type."""
+        slow = weakly(CompiledGraph.__call__, self)
+        entry = graph_entry(self.name, self.program, self._single, slow)
+        if entry is not None:
+            self.__class__ = type("CompiledGraph", (CompiledGraph,), {"__call__": entry})
 
     @boundary
     def prepared(self, *args: Any, **kwargs: Any) -> tuple[Program, list[Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -68,13 +67,3 @@ def _pattern(held: Any) -> Pattern:
     if type(held) in (tuple, list):
         return type(held), [_pattern(part) for part in held]
     raise _UnknownError
-
-
-def weakly(call: Callable[..., Any], owner: Any) -> Callable[..., Any]:
-    """`call(owner, ...)` without holding the owner, which holds this."""
-    found = weakref.ref(owner)
-
-    def called(*args: Any, **kwargs: Any) -> Any:
-        return call(found(), *args, **kwargs)
-
-    return called

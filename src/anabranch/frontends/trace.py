@@ -273,6 +273,9 @@ def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Graph:
 def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> ManualGraph:
     """The graph of a function as built, for arguments of these shapes and dtypes.
 
+    NumPy's `trace`, the sum along a diagonal, is `ab.matrix_trace`, the method `x.trace()`, and
+    `ab.xp.linalg.trace` of matrices in the last two axes.
+
     Example:
         >>> import anabranch as ab
         >>> print(ab.trace(lambda x: ab.square(ab.square(x)) * 3.0, 2.0))

@@ -47,7 +47,8 @@ def grad(
 
     Args:
         f: takes arrays, numbers or containers of them; returns a scalar of floating dtype, or
-            with `has_aux` a pair of it and anything else.
+            with `has_aux` a pair of it and anything else. Inside, arrays are tensors, those that
+            are not differentiated too; NumPy's own functions take `x.data` of these.
         argnums: which argument, by position or name; a tuple of them gives a tuple of gradients.
         has_aux: whether f returns a pair; then the result is (gradient, aux).
         unused: what an argument that the result does not depend on gets: `"zero"`, `"none"`, or

@@ -88,7 +88,7 @@ class Cards:
             self._cells(sheet, node, out, top)
         rest = len(ports_of(one)) - len(tops) + 1
         if rest:
-            sheet.text(14, h - 6, f"{rest} more outputs", fill="mute", font="sans")
+            sheet.text(14, h - 6, f"+{rest} more", fill="mute", font="sans")
         sheet.close()
 
     def _cells(self, sheet: Sheet, node: int, out: int, head: int) -> None:

@@ -203,6 +203,7 @@ def styled(sheets: Iterable[str]) -> str:
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     text = re.sub(r"[ \t]+", " ", text)
     text = re.sub(r"\s*([{};,>~]|(?<=\S) \+ (?=\S))\s*", lambda m: m[1].strip(), text)
+    text = re.sub(r"\(([\w-]+): ", r"(\1:", text)
     text = text.replace(" !important", "!important")
     text = re.sub(r"(?<=[\w-]): (?=[^{}]*[;}])", ":", text)
     return re.sub(r";\}", "}", text).strip()

@@ -117,22 +117,25 @@ def _order(text: str) -> Test:
 
 
 def _summary(name: str) -> Callable[[str], Test]:
-    """A key about a value or a gradient: none, nan, inf, bad, a number or a limit of its size."""
+    """A key about a value or a gradient: none, nan, inf, bad, a number or a limit of its size.
+
+    Of several outputs it speaks of any one, and `none` of all.
+    """
 
     def made(text: str) -> Test:
         if text == "none":
-            return lambda trace, node: getattr(node, name) is None
+            return lambda trace, node: all(getattr(port, name) is None for port in node.ports)
         if text in _COUNTED:
-            return lambda trace, node: _some(getattr(node, name), _COUNTED[text])
+            counted = _COUNTED[text]
+            return lambda trace, node: any(_some(getattr(p, name), counted) for p in node.ports)
         holds = _limit(name, text)
 
-        def test(trace: Trace, node: Node) -> bool:
-            found = getattr(node, name)
+        def fits(found: Summary | None) -> bool:
             return found is not None and (
                 all_equal(found, float(text)) if _is_number(text) else holds(size(found))
             )
 
-        return test
+        return lambda trace, node: any(fits(getattr(port, name)) for port in node.ports)
 
     return made
 

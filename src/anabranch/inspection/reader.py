@@ -137,6 +137,8 @@ def _crossed(data: dict[str, Any]) -> str | None:
     for place, edge in enumerate(edges):
         if not edge["from"] < edge["to"] < len(nodes):
             return f"edges[{place}] goes from {edge['from']} to {edge['to']}; edges go upward"
+        if edge.get("out", 0) >= len(nodes[edge["from"]].get("outputs", [None])):
+            return f"edges[{place}] reads output {edge['out']}, which is not there"
     for place, scope in enumerate(data.get("scopes", [])):
         parent = scope["parent"]
         if scope["id"] != place or (parent is None) != (place == 0):

@@ -29,7 +29,7 @@ def listed(found: Summary | None, index: Sequence[int]) -> Any:
     """The element at an index; None where the summary does not list it."""
     here = None if found is None else found.v
     for i in index:
-        if not isinstance(here, list):
+        if not isinstance(here, list) or i >= len(here):
             return None
         here = here[i]
     return None if isinstance(here, list) else here

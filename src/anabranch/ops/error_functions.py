@@ -46,6 +46,7 @@ exp_square: Op = elementwise(
         at(-inf, value=inf, grads=-inf, kink=True),
         at(nan, value=nan, kink=True),
     ),
+    scalar="exp_square",
     doc="exp(x * x), as exact for large x as for small ones; the slope of `erfinv` is made of it.",
 )
 

@@ -1,10 +1,12 @@
-"""Real powers, and products in which a zero wins against an infinite logarithm.
+"""Real powers with all their derivatives, and products in which a zero wins against a logarithm.
 
-They go together: the slope of a power by its exponent is such a product.
+A derivative of a power is a power times a polynomial in its logarithm. Made of several ops it would
+meet infinities that cancel at x = 0; as one op it is the limit there, in every order.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -13,14 +15,14 @@ import numpy as np
 from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.dtype import is_floating
 from anabranch.core.op import Op, elementwise
-from anabranch.core.sample import POSITIVE, SIGNED, Domain, at
+from anabranch.core.sample import POSITIVE, SIGNED, Domain, Sample, at, normal, sample
 from anabranch.errors import DomainError
 from anabranch.ops.elementary import log1p, reciprocal
 from anabranch.ops.elementwise import integer_power, log, multiply
 from anabranch.ops.rules import in_float32, numeric
-from anabranch.ops.select import absorb
 
 inf, nan = math.inf, math.nan
+_LN_2 = math.log(2.0)
 _ABOVE_MINUS_ONE: Domain = (0.1, 0.9, True)
 
 
@@ -56,7 +58,10 @@ def _is_no_power(x: Any, y: Any) -> Any:
 power: Op = elementwise(
     "power",
     numeric(_power_ref),
-    partials=(lambda y, a, b: power_slope(a, b), lambda y, a, b: power_log(a, b)),
+    partials=(
+        lambda y, a, b: power_derivative(a, b, (1, 0)),
+        lambda y, a, b: power_derivative(a, b, (0, 1)),
+    ),
     outside=("x > 0, a whole y where x < 0, y >= 0 where x = 0", _is_no_power),
     domain=(POSITIVE, SIGNED),
     result="arithmetic",
@@ -74,70 +79,98 @@ power: Op = elementwise(
 )
 
 
-def _power_slope(a: Any, b: Any) -> Any:
-    return _winning(b, np.power(a, b - 1))
-
-
-power_slope: Op = elementwise(
-    "power_slope",
-    in_float32(_power_slope),
-    partials=(
-        lambda y, a, b: absorb(b, power_slope(a, b - 1)),
-        lambda y, a, b: _mixed(a, b),
-    ),
-    outside=(
-        "x > 0, a whole y where x < 0, y = 0 or y >= 1 where x = 0",
-        lambda a, b: (b != 0) & _is_no_power(a, b - 1),
-    ),
-    domain=(POSITIVE, SIGNED),
-    result="float",
-    real=True,
-    samples=(
-        at(2.0, 3.0, value=12.0, grads=(12.0, 4.0 * (1 + 3 * math.log(2.0)))),
-        at(0.0, 0.0, value=0.0, grads=(0.0, inf), kink=True),
-        at(0.0, 0.5, value=inf, grads=(-inf, -inf), kink=True),
-        at(0.0, 1.0, value=1.0, grads=(0.0, -inf), kink=True),
-        at(0.0, 1.5, value=0.0, grads=(inf, 0.0), kink=True),
-        at(3.0, 0.0, value=0.0, grads=(0.0, 1 / 3)),
-        at(-2.0, 0.5, value=nan, kink=True),
-    ),
-    doc="y * x ** (y - 1), the slope of a power by its base, which is 0 for y = 0 at every x.",
-)
-
-
-def _mixed(a: Any, b: Any) -> Any:
-    return absorb(power(a, b - 1), 1 + xlogy(b, a))
-
-
-power_log: Op = elementwise(
-    "power_log",
-    in_float32(lambda a, b: _winning(np.power(a, b), np.log(a))),
-    partials=(lambda y, a, b: _mixed(a, b), lambda y, a, b: xlogy(power_log(a, b), a)),
-    outside=("x > 0, or x = 0 where y > 0", lambda a, b: (a < 0) | ((a == 0) & (b <= 0))),
-    domain=(POSITIVE, SIGNED),
-    result="float",
-    real=True,
-    samples=(
-        at(
-            2.0,
-            3.0,
-            value=8 * math.log(2.0),
-            grads=(4.0 * (1 + 3 * math.log(2.0)), 8 * math.log(2.0) ** 2),
-        ),
-        at(1.0, 3.0, value=0.0, grads=(1.0, 0.0)),
-        at(0.0, 0.0, value=-inf, grads=(inf, inf), kink=True),
-        at(0.0, 0.5, value=0.0, grads=(-inf, 0.0), kink=True),
-        at(0.0, 2.0, value=0.0, grads=(0.0, 0.0), kink=True),
-        at(-2.0, 2.0, value=nan, kink=True),
-    ),
-    doc="x ** y * log(x), the slope of a power by its exponent, which is 0 at x = 0 for y > 0.",
-)
-
-
-def _winning(x: Any, p: Any) -> Any:
-    """The product, but 0 where x is 0 and the product would be NaN."""
+def _winning(x: Any, p: Any, either: bool = False) -> Any:
+    """The product, but 0 where x (or either) is 0 and the product would be NaN."""
     product = x * p
-    return np.where(np.isnan(product) & (x == 0), product.dtype.type(0), product)
+    zero = (x == 0) | (p == 0) if either else x == 0
+    return np.where(np.isnan(product) & zero, product.dtype.type(0), product)
+
+
+def _at(x: float, y: float, orders: tuple[int, int], **given: Any) -> Sample:
+    return sample(x, y, orders=orders, **given)
+
+
+@functools.cache
+def _polynomial(by_x: int, by_y: int) -> tuple[tuple[int, ...], ...]:
+    """That derivative of x**y as x**(y - by_x) times a polynomial in log x and y.
+
+    For each power of log x, the lowest first, the coefficients of the powers of y.
+    """
+    terms: dict[tuple[int, int], int] = {(0, 0): 1}
+    for _ in range(by_y):  # by y: log(x) P + dP/dy
+        terms = _added([((k + 1, i), c) for (k, i), c in terms.items()])
+    for n in range(by_x):  # by x, after a factor 1/x: (y - n) P + dP/d(log x)
+        parts = [((k, i + 1), c) for (k, i), c in terms.items()]
+        parts += [((k, i), -n * c) for (k, i), c in terms.items()]
+        parts += [((k - 1, i), k * c) for (k, i), c in terms.items() if k]
+        terms = _added(parts)
+    top = max(k for k, _ in terms)
+    degree = max(i for _, i in terms)
+    return tuple(tuple(terms.get((k, i), 0) for i in range(degree + 1)) for k in range(top + 1))
+
+
+def _added(parts: list[tuple[tuple[int, int], int]]) -> dict[tuple[int, int], int]:
+    terms: dict[tuple[int, int], int] = {}
+    for key, c in parts:
+        terms[key] = terms.get(key, 0) + c
+    return terms
+
+
+def _derivative(x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
+    factor: Any = None
+    logarithm = np.log(x) if orders[1] else None
+    for row in reversed(_polynomial(*orders)):
+        term: Any = x.dtype.type(row[-1])
+        for c in reversed(row[:-1]):  # no zero to begin with, which an infinite y would make NaN
+            term = term * y + x.dtype.type(c)
+        factor = term if factor is None else _winning(factor, logarithm) + term
+    return _winning(factor, np.power(x, y - orders[0]), either=True)
+
+
+def _derivative_scalar(e: Any, x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
+    if orders != (1, 0):
+        e.leave("the logarithm in it, rounded, would be more than two units off")
+    return e.power_slope(x, y)
+
+
+def _has_no_derivative(x: Any, y: Any, *, orders: tuple[int, int]) -> Any:
+    value = power_derivative.ref(x, y, orders=orders)
+    return (x <= 0) & ~np.isfinite(value) & ~np.isnan(y)
+
+
+power_derivative: Op = elementwise(
+    "power_derivative",
+    in_float32(_derivative),
+    partials=(
+        lambda d, x, y, orders: power_derivative(x, y, (orders[0] + 1, orders[1])),
+        lambda d, x, y, orders: power_derivative(x, y, (orders[0], orders[1] + 1)),
+    ),
+    outside=("x > 0, or a finite value", _has_no_derivative),
+    domain=(POSITIVE, SIGNED),
+    result="float",
+    real=True,
+    attrs={"orders": (1, 0)},
+    call=lambda x, y, orders=(1, 0): bind(power_derivative, x, y, orders=tuple(orders)),
+    samples=(
+        _at(2.0, 3.0, (1, 0), value=12.0, grads=(12.0, 4 * (1 + 3 * _LN_2))),
+        _at(2.0, 3.0, (0, 1), value=8 * _LN_2, grads=(4 * (1 + 3 * _LN_2), 8 * _LN_2**2)),
+        _at(1.0, 3.0, (1, 1), value=1.0, grads=(5.0, 0.0)),
+        _at(3.0, 0.0, (1, 0), value=0.0, grads=(0.0, 1 / 3)),
+        _at(0.0, 0.0, (1, 0), value=0.0, grads=(0.0, inf), kink=True),
+        _at(0.0, 0.0, (0, 1), value=-inf, grads=(inf, inf), kink=True),
+        _at(0.0, 0.5, (1, 0), value=inf, grads=(-inf, -inf), kink=True),
+        _at(0.0, 0.5, (0, 1), value=0.0, grads=(-inf, 0.0), kink=True),
+        _at(0.0, 1.0, (1, 0), value=1.0, grads=(0.0, -inf), kink=True),
+        _at(0.0, 1.5, (1, 0), value=0.0, grads=(inf, 0.0), kink=True),
+        _at(0.0, 2.0, (0, 1), value=0.0, grads=(0.0, 0.0), kink=True),
+        _at(-2.0, 3.0, (1, 0), value=12.0, kink=True),
+        _at(-2.0, 3.0, (0, 1), value=nan, kink=True),
+        sample(normal(3, domain=POSITIVE), normal(3), orders=(0, 1)),
+        sample(normal(2, 1, domain=POSITIVE), normal(3), orders=(1, 1)),
+    ),
+    scalar=_derivative_scalar,
+    doc="The derivative of x ** y of the given orders by x and by y, at x = 0 its limit.",
+)
 
 
 def _winning_quotient(x: Any, y: Any) -> Any:
@@ -148,11 +181,6 @@ def _winning_quotient(x: Any, y: Any) -> Any:
 def _or_nan(product: Any, y: Any) -> Any:
     """The product, but NaN where y is: not even a zero wins against that."""
     return np.where(np.isnan(y), product + y, product)
-
-
-def _scalar(e: Any, log: Any, *xs: Any) -> Any:
-    x, y = e.floats(xs)
-    return e.select(e.isnan(y), y, e.absorb(x, log(y)))
 
 
 xlogy: Op = elementwise(
@@ -174,7 +202,7 @@ xlogy: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log, x, y),
+    scalar="xlogy",
     doc="""x * log(y), but 0 where x is 0, even where y is 0 or negative; NaN stays NaN.
 
     The derivative by x is log(y) there too, so -inf at y = 0; that by y is x / y, and 0 where x is.
@@ -203,7 +231,7 @@ xlog1py: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(nan, 0.0, value=nan, kink=True),
     ),
-    scalar=lambda e, x, y: _scalar(e, e.log1p, x, y),
+    scalar="xlog1py",
     doc="""x * log(1 + y), but 0 where x is 0, even where y is -1 or less; NaN stays NaN.
 
     The derivatives are those of `xlogy`.
@@ -231,5 +259,6 @@ xdivy: Op = elementwise(
         at(0.0, nan, value=nan, kink=True),
         at(inf, inf, value=nan, kink=True),
     ),
+    scalar="xdivy",
     doc="x / y, but 0 where x is 0, even where y is 0 too; NaN stays NaN.",
 )

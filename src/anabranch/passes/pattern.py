@@ -75,6 +75,32 @@ class Match(NamedTuple):
 NOTHING = Match({})
 
 
+def heads_of(pattern: Application) -> tuple[Any, ...]:
+    """What each operand must be, at first sight: an op, a literal (`Literal`), or anything."""
+    kinds = (arg.op if isinstance(arg, Application) else arg for arg in pattern.args)
+    return tuple(
+        None if isinstance(kind, Variable) else kind if isinstance(kind, Op) else Literal
+        for kind in kinds
+    )
+
+
+def may_match(heads: Sequence[Any], commutes: bool, inputs: Sequence[Any]) -> bool:
+    """Whether a look at the operands leaves a match possible: nearly always it does not."""
+    return _fits(heads, inputs) or (commutes and _fits(heads, inputs[::-1]))
+
+
+def _fits(heads: Sequence[Any], inputs: Sequence[Any]) -> bool:
+    for head, value in zip(heads, inputs, strict=False):
+        if head is None:
+            continue
+        if type(value) is Literal:
+            if head is not Literal:
+                return False
+        elif head is Literal or value.node.op is not head:
+            return False
+    return True
+
+
 def matches(pattern: Application, site: Site, so_far: Match = NOTHING) -> Iterator[Match]:
     """Every way in which the pattern fits; operands of commutative ops in either order."""
     if pattern.op is not site.op or len(pattern.args) != len(site.inputs):

@@ -19,7 +19,15 @@ from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
 from anabranch.core.text import edge_text
 from anabranch.errors import ArgumentError
-from anabranch.passes.pattern import Application, Match, Site, Variable, matches
+from anabranch.passes.pattern import (
+    Application,
+    Match,
+    Site,
+    Variable,
+    heads_of,
+    matches,
+    may_match,
+)
 from anabranch.passes.rewrite import Rewrite, copied, place
 
 _ROUNDS = 16  # how often rows may follow one another at one node
@@ -64,6 +72,7 @@ class Rule:
     in_order: bool = False
     root: Application = field(init=False, repr=False)
     ops: frozenset[Op] = field(init=False, repr=False)
+    heads: tuple[Any, ...] = field(init=False, repr=False)
     _takes: tuple[str, ...] = field(init=False, repr=False)
     _needs: tuple[str, ...] = field(init=False, repr=False, default=())
 
@@ -76,6 +85,7 @@ class Rule:
         root.commutes &= not self.in_order
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "ops", root.ops())
+        object.__setattr__(self, "heads", heads_of(root))
         for target, function in (("_takes", self.becomes), ("_needs", self.when)):
             names = () if function is None else _parameters(function)
             unknown = set(names) - {*variables, "out"}
@@ -89,6 +99,8 @@ class Rule:
 
     def find(self, site: Site, out: Aval) -> Match | None:
         """The first match at this site that meets the condition."""
+        if not may_match(self.heads, self.root.commutes, site.inputs):
+            return None
         for match in matches(self.root, site):
             if self.when is None or self.when(*_chosen(self._needs, match, out)):
                 return match

@@ -44,6 +44,7 @@ BARS = [
     {"workload": "scalar", "case": "z", "peer": "torch", "least": 20},
     {"workload": "scalar", "case": "z", "peer": ["torch", "casadi"], "least": 1},
     {"workload": "scalar", "case": "z", "most": 1e-6, "unit": "us"},
+    {"workload": "scalar", "case": ["z", "Rosenbrock 2"], "peer": "torch", "least": 20},
     {"workload": "affine", "case": "all", "peer": "jax", "least": 7},
 ]
 
@@ -63,11 +64,13 @@ def test_the_page():
     assert "Machine: processor P, cores 2." in lines
     assert "Versions: anabranch abc, numpy 2.2." in lines
     # bars: met, missed with the factor, not measured with the reason
-    assert "1 met, 2 missed, 1 not measured" in "\n".join(lines)
+    assert "2 met, 2 missed, 1 not measured" in "\n".join(lines)
     assert "| scalar: z | PyTorch | 20 times | 25 | 20 to 30 | met, 1.25 |" in lines
     both = "the fastest of PyTorch, CasADi"
     assert f"| scalar: z | {both} | 1 times | 0.5 | 0.4 to 0.6 | **missed**, 0.50 |" in lines
     assert "| scalar: z | – | at most 1 µs | 2 | 1.9 to 2.2 | **missed**, 0.50 |" in lines
+    of_two = "met, 1.25 at z; 1 of 1 meet it"
+    assert f"| scalar: z to Rosenbrock 2 | PyTorch | 20 times | 25 | 20 to 30 | {of_two} |" in lines
     assert "| affine: all | jax.jit | 7 times | – | – | not measured: not run |" in lines
     # a table for each workload: a loss is bold, who has no figure has no column but a reason
     assert "## Scalars" in lines

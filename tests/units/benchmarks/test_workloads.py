@@ -42,6 +42,13 @@ def test_ours_is_equal_to_numpy(name, case):
     assert figures.disagreement(wanted, ours) <= workload.tolerance_of(case)
 
 
+@pytest.mark.parametrize("case", ["z", "Rosenbrock 7"])
+def test_the_raw_call_is_equal_too(case):
+    peers = harness.load("scalar").peers
+    wanted, raw = (figures.numbers(peers[p](case).numbers()) for p in ("numpy", "anabranch_raw"))
+    assert figures.disagreement(wanted, raw) <= 1e-12
+
+
 @pytest.mark.parametrize(("name", "case"), TINY)
 def test_the_step_that_is_timed_can_be_repeated(name, case):
     bench = harness.load(name).peers["anabranch"](case)

@@ -8,6 +8,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.core.registry import temporary_ops
+from anabranch.inspection.watching import watching
 
 BACKENDS = ["reference", "native"]
 RNG = np.random.default_rng(7)
@@ -78,6 +79,10 @@ CASES = {
     "a matrix as a row": (lambda w, v: (w.reshape(36) * 2.0).reshape(6, 6), (0,)),
     "a row spread out": (lambda w, v: w + w[0], (0,)),
     "a column spread out": (lambda w, v: w * w[:, :1], (0,)),
+    "joined from parts": (lambda w, v: ab.concatenate([w[:3] * 2.0, v[3:] + w[3:]]), (0,)),
+    "joined, then read": (lambda w, v: (ab.concatenate([w[3:], v[3:]]), w * 2.0), (0, 1)),
+    "a running sum": (lambda w, v: ab.cumsum(w, axis=0) * 1.0, (0,)),
+    "rows picked": (lambda w, v: w[np.array([5, 4, 3, 2, 1, 0])] + v, (0,)),
     "a long way round": (lambda w, v: ab.exp(w) / ab.sum(ab.exp(w)) @ v + w, (0,)),
 }
 
@@ -308,3 +313,16 @@ def test_whoever_looks_on_sees_the_values_before(backend: str) -> None:
     with ab.config(nonfinite="raise"):
         assert step(w) is w
     np.testing.assert_array_equal(w, [3.0, 6.0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_record_of_a_step_keeps_the_values_before_it(backend: str) -> None:
+    def descend(w):
+        return w - 0.25 * ab.grad(lambda w: ab.sum(w * w))(w)
+
+    step = ab.compile(descend, backend=backend, donate="w")
+    w = np.array([4.0, 8.0])
+    with watching() as seen:
+        step(w)
+    np.testing.assert_array_equal(w, [2.0, 4.0])
+    assert "[4 8]" in str(seen.report.table())

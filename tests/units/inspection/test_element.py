@@ -152,7 +152,7 @@ def test_the_phase_chooses_among_findings():
 def test_what_was_not_kept_is_not_made_up():
     big = ab.inspect(lambda x: ab.sum(x * x), np.arange(100.0))
     assert big.why("x", index=[7]).finding.proof[1].v == 14.0
-    with pytest.raises(ab.ArgumentError, match="not-recorded"):
+    with pytest.raises(ab.ArgumentError, match=r"not-recorded.*the gradient of x"):
         either(big, True).why("x", index=[7])
     bare = ab.inspect(lambda x: ab.sum(x * x), np.arange(3.0), detail="shape")
     with pytest.raises(ab.ArgumentError, match="not-recorded"):

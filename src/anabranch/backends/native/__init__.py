@@ -14,6 +14,7 @@ from typing import Any
 from anabranch.backends.base import Capabilities, Executable
 from anabranch.backends.reference import ReferenceBackend
 from anabranch.core.graph import Graph
+from anabranch.core.identity import all_parts
 from anabranch.core.source import warn
 
 
@@ -27,7 +28,8 @@ class NativeBackend:
     capabilities = Capabilities()
 
     def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
-        is_logged = any(node.logs for node in graph.nodes)
+        parts = (graph, *all_parts(graph))
+        is_logged = any(node.logs for part in parts for node in part.nodes)
         made = None if is_logged else _executable_type()
         if made is not None:
             executable: Executable = made(graph, donated)

@@ -189,7 +189,11 @@ def _memory(program: Program) -> Memory:
     return Memory(
         arguments=sum(bytes_of(node.avals[0]) for node in graph.parameters),
         constants=sum(bytes_of(node.avals[0]) for node in program.constants),
-        results=sum(bytes_of(e.aval) for e in graph.outputs if not isinstance(e, Literal)),
+        results=sum(
+            bytes_of(edge.aval)
+            for i, edge in enumerate(graph.outputs)
+            if not isinstance(edge, Literal) and i not in program.donated.values()
+        ),
         workspace=allocated(program.workspace),
         unshared=unshared + scratch,
         stays=stays,

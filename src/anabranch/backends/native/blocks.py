@@ -20,7 +20,8 @@ from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
 
 NEAR = 384 * 1024  # bytes of A that should stay in the second cache
-PACKED_FROM = 2 * 1024 * 1024  # bytes of an operand that is packed however it lies
+PACKED_FROM = 2 * 1024 * 1024  # bytes of A, which is packed then however it lies
+PACKED_B_FROM = 24 * 1024 * 1024  # the same of B, of which a tile reads whole vectors
 UNEVEN_FROM = 256 * 1024  # the same where its rows all fall on the same places of a cache
 PAGE = 4096
 FEW = 128  # rows for which B is not packed just because it is large
@@ -107,16 +108,14 @@ class BlockedCode(Writer):
         """Whether to pack A and B: where it saves more time than it takes."""
         if is_half(self._dtype):
             return True, True
-        (a_step, a_depth), (b_depth, b_step) = a.view.strides[-2:], b.view.strides[-2:]
+        (a_step, a_depth), b_step = a.view.strides[-2:], b.view.strides[-1]
         size = self._shapes.bytes
 
-        def is_large(operand: Operand, step: int) -> bool:
-            rows, columns = operand.view.shape[-2:]
-            bytes_ = rows * columns * size
-            return bytes_ > PACKED_FROM or (bytes_ > UNEVEN_FROM and step * size % PAGE == 0)
-
-        packs_a = 1 not in (a_step, a_depth) or is_large(a, max(a_step, a_depth))
-        packs_b = b_step != 1 or (is_large(b, b_depth) and a.view.shape[-2] > FEW)
+        rows, depth = a.view.shape[-2:]
+        bytes_a, bytes_b = rows * depth * size, depth * b.view.shape[-1] * size
+        is_uneven = max(a_step, a_depth) * size % PAGE == 0 and bytes_a > UNEVEN_FROM
+        packs_a = 1 not in (a_step, a_depth) or bytes_a > PACKED_FROM or is_uneven
+        packs_b = b_step != 1 or (bytes_b > PACKED_B_FROM and rows > FEW)
         return packs_a, packs_b
 
     def _side_a(self, m: int, a: Operand) -> Side:

@@ -27,9 +27,11 @@ class Circular(Powers):
         n = self.call("roundeven", x, self.multiply(x, self._c(x, 2 / math.pi)))
         first, second, third = (self._c(x, -part) for part in fitted.HALF_PI)
         start = self.fma(n, first, x)  # without error
-        r = self.fma(n, second, start)
-        rest = self.fma(n, second, self.subtract(start, r))
-        return self.sum_parts(r, self.fma(n, third, rest)), n
+        r = self.fma(n, third, self.fma(n, second, start))
+        product, lost = self.product_parts(n, second)
+        total, more = self.any_sum_parts(start, product)
+        rest = self.add(self.subtract(total, r), self.fma(n, third, self.add(lost, more)))
+        return (r, rest), n
 
     def _circular(self, x: Val, name: str) -> Val:
         """What `_{name}_of` gives for a reduced argument and its quadrant."""

@@ -42,8 +42,10 @@ class Claims:
     """The steps of a graph, and the memory of what they make.
 
     Attributes:
+        donated: for each parameter whose memory an output takes, that output.
         steps: what runs, in order.
         constants: the nodes whose arrays are handed over.
+        donated: the output that is written to each parameter that is given away.
         first_output: the place of the first output among the addresses.
         rooms: for each value in the workspace, where it lies and for how long.
         workspace: bytes of the workspace.
@@ -51,6 +53,7 @@ class Claims:
 
     def __init__(self, graph: Graph, donated: Mapping[int, int]) -> None:
         self.graph = graph
+        self.donated = donated
         self.schedule = schedule = Schedule(graph)
         self.constants = constants_of(graph)
         self._given: dict[Key, int] = {}  # what the caller owns: its place among the addresses
@@ -58,6 +61,7 @@ class Claims:
             self._given[node.id, 0] = len(self._given)
         self.first_output = len(self._given)
         self.steps = schedule.steps
+        self.donated = donated
         self._claim_outputs(donated)
         self.rooms, self.workspace = self._planned()
 
@@ -75,40 +79,41 @@ class Claims:
                 self._given[place.base] = self.first_output + number
             elif edge.node is not reused.get(number):  # what stays as it is, is there already
                 claims[number] = self._copy(-1 - number, number, edge.aval, place)
-        late = [
-            number
-            for number, node in reused.items()
-            if number in claims and not self._may_overwrite(node, claims[number])
-        ]
-        times = [self._time_of(claims[one]) for one in reused if one in claims and one not in late]
-        self._first_overwritten = min(times, default=len(self.steps))  # no error comes behind it
-        for number in late:
-            key = claims[number]
-            del self._given[key]
-            aval = self.schedule.stored[key]
+        self._first_overwritten = len(self.steps)  # no error comes behind it
+        if reused:
+            self._overwrite({claims[i]: node for i, node in reused.items() if i in claims})
+
+    def _overwrite(self, claims: Mapping[Key, Node]) -> None:
+        """Values that go into the memory of a parameter: at once, or else in the end."""
+        made = {key: i for i, step in enumerate(self.steps) for key in self._makes(step)}
+        used = {key: i for i, step in enumerate(self.steps) for key in self._uses(step)}
+        failing = max((i for i, step in enumerate(self.steps) if may_fail(step)), default=-1)
+        late = []
+        for key, node in claims.items():
+            last, time = max(failing, used.get((node.id, 0), -1)), made.get(key, -1)
+            is_one = key not in self.schedule.wholes  # which several steps write
+            if last > time or not (is_one and self._may_overwrite(node, key, self.steps[time])):
+                late.append(key)
+            else:
+                self._first_overwritten = min(self._first_overwritten, time)
+        for key in late:
+            aval, place = self.schedule.stored[key], self._given.pop(key)
+            number = place - self.first_output
             whole = Place(key, View.whole(aval.shape))
             self._copy(-1 - len(self.graph.outputs) - number, number, aval, whole)
 
-    def _may_overwrite(self, parameter: Node, key: Key) -> bool:
-        """Whether a value can be computed straight into the memory of a parameter.
+    def _may_overwrite(self, parameter: Node, key: Key, writer: Step) -> bool:
+        """Whether a step can write a value straight into the memory of a parameter.
 
         Nothing may read the parameter later, or at another place while the value is written; and
         nothing may fail later, so that a call that fails leaves the parameter as it was.
         """
-        time = self._time_of(key)
-        writer, later = self.steps[time], self.steps[time + 1 :]
+        if isinstance(writer, Structured):  # it may have written some before it fails
+            return False
         memory = (parameter.id, 0)
-        if isinstance(writer, Structured):  # it writes before it fails, others write its parts
-            return False
-        if any(may_fail(step) or memory in self._uses(step) for step in later):
-            return False
         if memory not in self._uses(writer):
             return True
         return isinstance(writer, Loop) and self._reads_what_it_writes(writer, memory, key)
-
-    def _time_of(self, key: Key) -> int:
-        """The place of the step that makes a value."""
-        return next(i for i, step in enumerate(self.steps) if key in self._makes(step))
 
     def _reads_what_it_writes(self, loop: Loop, memory: Key, key: Key) -> bool:
         """Whether a loop reads this memory only where it writes the value in the same iteration."""

@@ -24,7 +24,7 @@ class ErrorFunctions(Circular):
     def _erfc_positive(self, a: Val) -> Val:
         """erfc(a) from ERF_END on: the bell curve times a function that changes slowly."""
         a = self.clamped(a, 0.0, self.bell_end(a))
-        n, r, s = self.bell(a)
+        n, r, s = self.exp_of_square(a, True)
         one, turn = self._c(a, 1.0), self._c(a, fitted.ERFCX_TURN)
         d, lost = self.any_sum_parts(a, turn)
         w = self.divide(one, d)

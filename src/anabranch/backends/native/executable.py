@@ -55,7 +55,7 @@ class NativeExecutable:
     @functools.cached_property
     def program(self) -> Program:
         """How the code was written; for looking at it, since runs need none of this."""
-        return Program(self.made_of, target.host().vector_bytes)
+        return Program(self.made_of, target.host().vector_bytes, self.donated)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""

@@ -56,23 +56,29 @@ class Exponentials(Functions):
 
     @on_floats
     def exp_neg_square(self, x: Val) -> Val:
-        n, r, s = self.bell(self.clamped(self.absolute(x), 0.0, self.bell_end(x)))
+        n, r, s = self.exp_of_square(self.clamped(self.absolute(x), 0.0, self.bell_end(x)), True)
+        return self.scaled(self.add(self.add(r, s), self._c(x, 1.0)), n)
+
+    @on_floats
+    def exp_square(self, x: Val) -> Val:
+        top = 27.0 if x.dtype == F64 else 9.5
+        n, r, s = self.exp_of_square(self.clamped(self.absolute(x), 0.0, top), False)
         return self.scaled(self.add(self.add(r, s), self._c(x, 1.0)), n)
 
     def bell_end(self, x: Val) -> float:
         """From here on exp(-x*x) is 0, and so is erfc(x)."""
         return 28.0 if x.dtype == F64 else 10.5
 
-    def bell(self, x: Val) -> tuple[Val, Val, Val]:
-        """n, r and s with exp(-x*x) = 2**n (1 + r + s), s the smaller.
+    def exp_of_square(self, x: Val, is_negative: bool) -> tuple[Val, Val, Val]:
+        """n, r and s with exp(x*x), or exp(-x*x), = 2**n (1 + r + s), s the smaller.
 
         x*x rounded would cost many units in the last place.
         """
         square, lost = self.product_parts(x, x)
-        n, r = self._reduced(self.negative(square))
+        n, r = self._reduced(self.negative(square) if is_negative else square)
         more = self.multiply(self.multiply(r, r), self.polynomial(r, self.table(r, "EXP")))
         rest = self.fma(lost, self.add(r, more), lost)
-        return n, r, self.subtract(more, rest)
+        return n, r, self.subtract(more, rest) if is_negative else self.add(more, rest)
 
     # Hyperbolic functions
 

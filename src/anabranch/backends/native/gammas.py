@@ -53,7 +53,14 @@ class GammaFunctions(ErrorFunctions):
         _, rest = self.single("sinpi", self.multiply(x, x))
         small = self.add(self._c(x, 1.0), rest)
         nothing = self._c(x, 0.0)
-        large = self.add(self.divide(self._sine_over_pi(x), x), nothing)  # no -0
+        near = self.call("roundeven", x, x)
+        r = self.subtract(x, near)
+        _, more = self.single("sinpi", self.multiply(r, r))
+        wave, lost = self.sum_parts(r, self.multiply(r, more))
+        quotient = self.divide(wave, x)
+        lost = self.add(self.fma(self.negative(quotient), x, wave), lost)
+        quotient = self.add(quotient, self.divide(lost, x))
+        large = self.add(self._alternating(near, quotient), nothing)  # no -0
         return self.first_of(
             (self.less_equal(a, self._c(x, 0.5)), small),
             (self.equal(a, self._c(x, math.inf)), nothing),

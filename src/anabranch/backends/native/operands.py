@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass, replace
 
 from anabranch.backends.native.emit import register_bytes
@@ -10,13 +11,18 @@ from anabranch.backends.native.tiles import Tile
 from anabranch.backends.native.view import View
 from anabranch.core.dtype import DType
 
-# By the bytes of vector registers: how many there are, rows of a tile at most, vectors of a tile.
-# AVX-512 has 32, AVX2 and SSE2 have 16; NEON has 32 of 16 bytes, so its tiles are four vectors
-# wide to read as many elements at once.
-_TILES = {64: (14, 2), 32: (6, 2), 16: (6, 4)}
+# By the bytes of vector registers: rows of a tile at most, and its vectors. What AVX-512 has 32 of,
+# AVX2 and SSE2 have 16 of; NEON has 32 as well, of 16 bytes, and tiles of four are as wide.
+_TILES = {64: (14, 2), 32: (6, 2), 16: (6, 2)}
+_NEON = (6, 4)
 WIDE = 8  # vectors of a tile of one row
 DEPTH = {8: 512, 4: 512}  # by element size: how much of the summed axis a block takes
 SPEED = {8: 50.0, 4: 100.0}  # by element size: additions and multiplications in a ns, about
+
+
+def is_arm() -> bool:
+    """Whether code is made for 64-bit ARM."""
+    return platform.machine().lower() in ("aarch64", "arm64")
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,15 @@ class Shapes:
         return DEPTH[self.bytes]
 
     @property
-    def most_rows(self) -> int:
-        return _TILES[self.vector_bytes][0]
+    def _most(self) -> tuple[int, int]:
+        return _NEON if self.vector_bytes == 16 and is_arm() else _TILES[self.vector_bytes]
 
     def tile(self, m: int, n: int) -> Tile:
         """What an m by n result is covered with: as many rows as fit, evenly."""
         lanes = self.lanes
         while lanes >= 2 * n and lanes > 1:
             lanes //= 2
-        rows, vectors = _TILES[self.vector_bytes]
+        rows, vectors = self._most
         across = -(-n // lanes)
         if m == 1:
             vectors = min(across, WIDE)

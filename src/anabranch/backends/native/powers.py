@@ -110,6 +110,27 @@ class Powers(Logarithms):
         rest = self.select(inside, rest, self._c(y, 0.0))
         return self.exp2_of_parts((self.clamped(product, -1100.0, 1100.0), rest))
 
+    # Products in which a zero wins against an infinite factor
+
+    @on_floats
+    def power_slope(self, x: Val, y: Val) -> Val:
+        power = self._power_of_floats(x, self.subtract(y, self._c(y, 1.0)))
+        return self.absorb_either(self.add(y, self._c(y, 0.0)), power)
+
+    @on_floats
+    def xlogy(self, x: Val, y: Val) -> Val:
+        return self.select(self.isnan(y), y, self.absorb(x, self.log(y)))
+
+    @on_floats
+    def xlog1py(self, x: Val, y: Val) -> Val:
+        return self.select(self.isnan(y), y, self.absorb(x, self.log1p(y)))
+
+    @on_floats
+    def xdivy(self, x: Val, y: Val) -> Val:
+        nothing = self._c(x, 0.0)
+        both = self.both(self.equal(x, nothing), self.equal(y, nothing))
+        return self.select(both, nothing, self.divide(x, y))
+
     def _power_of_integers(self, x: Val, y: Val) -> Val:
         if x.dtype.kind != "u":
             raise NotNativeError("integers to a power that may be negative are checked by NumPy")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Mapping, Sequence
 
 from anabranch.backends.native.calls import PAUSE
 from anabranch.backends.native.claims import Claims
 from anabranch.backends.native.emit import NotNativeError
+from anabranch.backends.native.joints import TAKEN, asked, entry_of
 from anabranch.backends.native.kernels import kernel_code
 from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.loops import LoopCode
@@ -29,7 +29,6 @@ from anabranch.core.node import Literal, Node
 # a multiple of a function's length in time.
 MOST_STEPS = 256
 MOST_LINES = 20_000
-CLOCK = getattr(time, "CLOCK_MONOTONIC", 0)  # the number of the system's clock for durations
 
 
 class Program(Claims):
@@ -99,16 +98,17 @@ class Program(Claims):
             if steps == most or lines > MOST_LINES:
                 modules.append(self._module(f"part{len(modules)}", body))
                 body, steps, lines = [], 0, 0
+            texts = len(self._texts)
             body += self._step(step)
             if number in looks:
-                body += _asked(f"p{number}", PAUSE, "null")
+                body += asked(f"p{number}", PAUSE, "null")
             steps += 1
-            lines += self._texts[-1].count("\n") if self._texts else 0
+            lines += sum(text.count("\n") for text in self._texts[texts:])
         if not modules and not self._is_timed:
             return [self._module("entry", body)]
         if steps:
             modules.append(self._module(f"part{len(modules)}", body))
-        return [*modules, _calls(len(modules), self._is_timed)]
+        return [*modules, entry_of(len(modules), self._is_timed)]
 
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, Loop):
@@ -120,7 +120,7 @@ class Program(Claims):
     def _module(self, name: str, body: list[str]) -> str:
         """What was written since the last module, with a function of this name for the body."""
         entry = [
-            f"define i32 @{name}({_TAKEN}) {{",
+            f"define i32 @{name}({TAKEN}) {{",
             "entry:",
             *([f"  %frame = alloca ptr, i64 {self._frame}"] if self._frame else []),
             *body,
@@ -258,45 +258,4 @@ class Program(Claims):
         keys += [(node.id, index) for index in range(len(node.avals))]
         self._frame = max(self._frame, len(keys))
         made = self._framed([self._pointer(key) for key in keys])
-        return [*made, *_asked(str(number), number, "%frame")]
-
-
-_TAKEN = "ptr %given, ptr %workspace, ptr %context"
-
-
-def _asked(name: str, number: int, frame: str) -> list[str]:
-    """A call back, behind which the program goes on if nothing was raised."""
-    return [
-        f"  %b{name} = load ptr, ptr %context",
-        f"  %r{name} = call i32 %b{name}(ptr %context, i64 {number}, ptr {frame})",
-        f"  %c{name} = icmp eq i32 %r{name}, 0",
-        f"  br i1 %c{name}, label %after{name}, label %failed",
-        f"after{name}:",
-    ]
-
-
-def _calls(parts: int, is_timed: bool) -> str:
-    """The entry of a program in parts: one after the other, until one fails."""
-    clock = ", ptr %clock, ptr %times" if is_timed else ""
-    lines = [f"declare i32 @part{i}(ptr, ptr, ptr)" for i in range(parts)]
-    lines += [f"define i32 @entry({_TAKEN}{clock}) {{", "entry:"]
-    if is_timed:
-        lines += [*_noted(0), *_noted(1)]
-    for i in range(parts):
-        lines += [
-            f"  %r{i} = call i32 @part{i}({_TAKEN})",
-            f"  %c{i} = icmp eq i32 %r{i}, 0",
-            f"  br i1 %c{i}, label %after{i}, label %failed",
-            f"after{i}:",
-        ]
-        if is_timed:
-            lines += _noted(i + 2)
-    return "\n".join([*lines, "  ret i32 0", "failed:", "  ret i32 1", "}", ""])
-
-
-def _noted(place: int) -> list[str]:
-    """Take the time: seconds and nanoseconds."""
-    return [
-        f"  %t{place} = getelementptr i8, ptr %times, i64 {16 * place}",
-        f"  %s{place} = call i32 %clock(i32 {CLOCK}, ptr %t{place})",
-    ]
+        return [*made, *asked(str(number), number, "%frame")]

@@ -117,6 +117,8 @@ class Taking(TableWriter):
             return self._array(held, aval, flags)
         scalar, array, both = self._branches("scalar", "array", "both")
         is_scalar = self._type_is(held, aval.dtype.type)
+        if self._call_made.converts and aval.dtype == np.float64:  # which keeps its value there too
+            is_scalar = self._new(f"or i1 {is_scalar}, {self._type_is(held, float)}")
         self._line(f"br i1 {is_scalar}, label %{scalar}, label %{array}")
         self._label(scalar)
         inside = self._place(held, layout.SCALAR)

@@ -38,6 +38,8 @@ def measured(executable: _Runs, graph: Graph, arguments: Sequence[Any]) -> Timin
     loaded = target.Loaded(objects, ["entry"], pool.imports(program.shares))
     code, clock = _Timed(loaded.addresses["entry"]), _clock()
     count = len(program.steps)
+    # What the caller has donated to a call is not donated to a measurement.
+    arguments = [np.array(x) if i in executable.donated else x for i, x in enumerate(arguments)]
     times = np.zeros((count + 2, 2), np.int64)
     best = np.full(count + 1, np.inf)
     start = time.perf_counter()

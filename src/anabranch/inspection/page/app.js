@@ -5,7 +5,7 @@ import { isNode } from "./layout.js";
 import { scene, thumbs } from "./scene.js";
 import { panel, about, source, b, head } from "./panel.js";
 
-const FILM = 40, ICONS = { first: "M3 3v10M13 3L5 8l8 5z", prev: "M12 3L4 8l8 5z", next: "M4 3l8 5l-8 5z", play: "M5 2.5l8.5 5.5L5 13.5z", pause: "M4.5 3h2.2v10H4.5zM9.3 3h2.2v10H9.3z" };
+const ICONS = { first: "M3 3v10M13 3L5 8l8 5z", prev: "M12 3L4 8l8 5z", next: "M4 3l8 5l-8 5z", play: "M5 2.5l8.5 5.5L5 13.5z", pause: "M4.5 3h2.2v10H4.5zM9.3 3h2.2v10H9.3z" };
 const page = document.documentElement, icon = (id, name = id, said) => fill(set(byId(id), { "aria-label": said }), el("svg", { viewBox: "0 0 16 16", width: 14, height: 14, "aria-hidden": "true" }, el("path", { d: ICONS[name] })));
 
 /** Opens the page with these views beside the story: name to a function that fills a section. */
@@ -59,7 +59,7 @@ function run(t, { tools, ...makers }) {
     frames = framesOf(ix, S.open, S.each);
     S.k = min(S.k, last());
     view.arrange(ix, S.open, S.dir);
-    const every = ceil(frames.length / FILM), draw = thumbs(ix, t.layout, S.open);
+    const every = ceil(frames.length / 40), draw = thumbs(ix, t.layout, S.open);
     film = frames.map((f, i) => {
       if (i % every && i !== last()) return null;
       const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : isNode(f.item) ? ix.name[f.item] : scopeName(ix, f.item);

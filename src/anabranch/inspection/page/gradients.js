@@ -1,6 +1,7 @@
 import { el, fill } from "./dom.js";
-import { ceil, finite, floor, max, min, round } from "./math.js";
-import { text, facts, isLeaf, portsOf, said, pathOf, typeOf, clean } from "./story.js";
+import { ceil, finite, floor, max, min, put, round } from "./math.js";
+import { text, facts, isLeaf, portsOf, pathOf, typeOf, clean } from "./story.js";
+import { scopeOf } from "./table.js";
 
 /** The health of gradients: findings as sentences, the profile over depth, one row a leaf. */
 export function gradients(host, { ix, follow, aside, ask }) {
@@ -8,19 +9,29 @@ export function gradients(host, { ix, follow, aside, ask }) {
   const leaves = t.nodes.filter((n) => isLeaf(n) && (n.grad || n.requires_grad)).map((n) => n.id), logs = grads.filter((f) => f && drawn(f.norm)).map((f) => Math.log10(f.norm));
   const lo = floor(logs.reduce((a, v) => min(a, v), 0)), hi = max(lo + 1, ceil(logs.reduce((a, v) => max(a, v), 0))), part = (log) => (log - lo) / (hi - lo);
   const sum = (key) => leaves.reduce((s, n) => s + (grads[n]?.[key] ?? 0), 0).toLocaleString("en"), power = (m) => (m ? "1e" + text(m) : "1");
-  const row = (n) => {
-    const f = grads[n], v = t.nodes[n].value && facts(t.nodes[n].value, t.nodes[n].shape), bad = f?.broken > 0;
-    return el("tr", { onclick: () => follow(n) }, el("th.mono", { scope: "row" }, el("button", ix.label[n])), el("td.mono.mute", typeOf(t.nodes[n])), el("td.v.r", v ? text(v.norm) : "·"), el(bad ? "td.r.bad" : "td.r.g", !f ? "∅ none" : bad ? said(t.nodes[n].grad) : text(f.norm)),
-      el("td.bar-cell", el("i", { class: bad ? "meter bad" : "meter", style: `width:${bad ? 100 : f && drawn(f.norm) ? max(2, round(100 * part(Math.log10(f.norm)))) : 0}%` })), el("td.r.mono", f && `${f.zero}/${f.n}`, f?.n && f.zero === f.n && el("b.bad", " ▲")), el("td.r.mono.mute", f && v?.norm ? text(f.norm / v.norm, 3) : "–"));
+  const line = (name, type, v, f, act) => {
+    const bad = f?.broken > 0;
+    return el("tr", { onclick: act }, el("th.mono", { scope: "row" }, act ? el("button", name) : name), el("td.mono.mute", type), el("td.v.r", v === undefined ? "·" : text(v)), el(bad ? "td.r.bad" : "td.r.g", !f ? "∅ none" : bad ? (f.nan ? "NaN" : "∞") : text(f.norm)),
+      el("td.bar-cell", el("i", { class: bad ? "meter bad" : "meter", style: `width:${bad ? 100 : f && drawn(f.norm) ? max(2, round(100 * part(Math.log10(f.norm)))) : 0}%` })), el("td.r.mono", f && `${f.zero}/${f.n}`, f?.n && f.zero === f.n && el("b.bad", " ▲")), el("td.r.mono.mute", f && v ? text(f.norm / v, 3) : "–"));
   };
+  const valueOf = (n) => (t.nodes[n].value ? facts(t.nodes[n].value, t.nodes[n].shape).norm : undefined), row = (n) => line(ix.label[n], typeOf(t.nodes[n]), valueOf(n), grads[n], () => follow(n));
+  const rooms = new Map();
+  for (const n of leaves) put(rooms, (scopeOf(ix, n) || ix.label[n].split(/[./]/).slice(0, -1).join("/") || ix.label[n]).split("/")[0], n);
+  /** The leaves of a scope together: norms as one vector, elements counted. */
+  const room = ([name, ns]) => {
+    const arrived = ns.map((n) => grads[n]).filter(Boolean), all = (key) => arrived.reduce((s, f) => s + f[key], 0);
+    return line(name, ns.length === 1 ? "1 leaf" : `${ns.length} leaves`, Math.hypot(...ns.map((n) => valueOf(n) ?? 0)), arrived.length > 0 && { n: all("n"), nan: all("nan"), zero: all("zero"), broken: all("broken"), norm: Math.hypot(...arrived.map((f) => f.norm)) });
+  };
+  const rows = el("tbody"), list = (by) => fill(rows, by ? [...rooms].map(room) : leaves.map(row));
+  list();
   fill(host, ix.backward ? [el("ul.found", (t.findings ?? []).map((f) => f.text && el("li", el("button", { onclick: () => ask(f) }, el("b.bad", "▲ "), f.about !== undefined && el("b.mono", ix.label[f.about], " "), clean(f.text))))),
-    el("h2", "Gradient norm by depth"), el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Profile" }, profile()), el("h2", "Parameters and inputs"),
-    el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Leaves" }, el("table.nodes", el("thead", el("tr", ["name", "type", "|value|", "|gradient|", "log scale", "zero", "gradient / value"].map((h, k) => el(k < 2 || k === 4 ? "th" : "th.r", { scope: "col" }, h)))), el("tbody", leaves.map(row)))),
+    el("h2", "Gradient norm by depth"), el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Profile" }, profile()), el("h2", "Parameters and inputs"), rooms.size > 1 && rooms.size < leaves.length && el("label.by", el("input", { type: "checkbox", onchange: (e) => list(e.target.checked) }), "by scope"),
+    el("div.scroll", { tabindex: 0, role: "region", "aria-label": "Leaves" }, el("table.nodes", el("thead", el("tr", ["name", "type", "|value|", "|gradient|", "log scale", "zero", "gradient / value"].map((h, k) => el(k < 2 || k === 4 ? "th" : "th.r", { scope: "col" }, h)))), rows)),
     el("p.mute", `${leaves.length} ${leaves.length === 1 ? "leaf" : "leaves"}, ${sum("n")} elements, ${sum("zero")} of them with gradient 0. The log scale goes from ${power(lo)} to ${power(hi)}.`)] : el("p.empty", "Backward has not run, so there are no gradients."));
 
   /** One dot an op in forward order: going left, a falling line is vanishing, a rising one exploding. */
   function profile() {
-    const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 900, H = 200, X = (k) => 60 + (820 * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), steps = min(4, hi - lo), groups = [];
+    const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 760, H = 200, X = (k) => 60 + ((W - 80) * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), steps = min(4, hi - lo), groups = [];
     order.forEach((n, k) => { const s = pathOf(ix, n)[1]; if (groups.at(-1)?.s === s && groups.length) groups.at(-1).to = k; else groups.push({ s, from: k, to: k }); });
     const dot = (n, k) => {
       const f = grads[n], act = { onclick: () => follow(n) }, title = el("title", `${ix.label[n]}: ${text(f.norm)}`), y = Y(Math.log10(f.norm));

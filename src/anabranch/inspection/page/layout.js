@@ -4,7 +4,7 @@ import { abs, floor, max, min, put, tally } from "./math.js";
 
 export const NODE_W = 168, BOX_W = 176, BOX_H = 54, PORT = 14, LANE = 30;
 export const PAD = 24, TITLE = 34;
-const SIDE = 30, APART = 40, PULL = 4, CHIP_W = 108, CHIP_H = 29;
+const SIDE = 30, APART = 40, CHIP_W = 108, CHIP_H = 29;
 const RIGHT = { along: 132, bare: 64, across: 72, lane: 36, bow: 16 }, DOWN = { along: 80, bare: 56, across: 44, lane: 46, bow: 56 };
 export const isNode = (it) => typeof it === "number", isBox = (it) => !isNode(it) && it[0] === "s";
 
@@ -88,7 +88,7 @@ function across(t, r) {
     const last = turn === 7, k = turn % 2 && !last ? r.rows.length - 1 - l : l, row = r.rows[k], pools = [], groups = [...(turn % 2 ? [] : [(o) => streams.has(o), firm]), (o) => o < n, () => true];
     row.forEach((i, j) => {
       const stays = last && (i >= n || firm(i)), some = near[turn % 2][i], q = (i < n ? groups.map((g) => some.filter(([o]) => g(o))).find((s) => s.length) ?? [] : some).map(([o, shift]) => c[o] + shift).sort((a, b) => a - b);
-      const want = q.length && !stays ? (q[(q.length - 1) >> 1] + q[q.length >> 1]) >> 1 : c[i], pull = stays ? 1024 : i < n ? 1 : PULL;
+      const want = q.length && !stays ? (q[(q.length - 1) >> 1] + q[q.length >> 1]) >> 1 : c[i], pull = stays ? 1024 : i < n ? 1 : 4;
       let pool = [(want - offs[k][j]) * pull, pull, 1];
       while (pools.length && pools.at(-1)[0] * pool[1] > pool[0] * pools.at(-1)[1]) { const p = pools.pop(); pool = pool.map((v, x) => v + p[x]); }
       pools.push(pool);

@@ -12,20 +12,20 @@ const MANY = 10, ARMS = 6;
 
 /** What a frame says, in words and numbers: title, sentences, rows of sums. */
 function words(ix, st) {
-  const f = st.frame, { t } = ix, L = (n) => ix.label[n], N = (n) => t.nodes[n], n = f.item, it = b(L(n));
+  const f = st.frame, { t } = ix, L = (n) => ix.label[n], short = (n) => fit(L(n), 14), N = (n) => t.nodes[n], n = f.item, it = b(L(n));
   if (f.title || f.kind === "note") return { title: clean(f.title ?? ""), say: [p(clean(f.text ?? ""))] };
   if (!isNode(n)) {
     const name = scopeName(ix, n), inside = new Set(f.nodes), all = `${many(f.nodes.length)} nodes`;
-    if (st.ahead) return { title: `${name} ran`, say: [p(`It is closed: its ${all} are one frame. Open it to see each.`)] };
+    if (st.ahead) return { title: `${name} ran`, say: [p(`It is closed: its ${all} are one frame.`)] };
     const out = [...st.arrived].filter(([i, k]) => k === st.at && !inside.has(t.edges[i].from)).map(([i]) => t.edges[i]);
-    return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${all} ran. What leaves it:`)], sums: out.map((e) => [L(e.from), "", said(e.contribution), "", said(gradAt(ix, st, e.from))]) };
+    return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${all} ran. What leaves it:`)], sums: out.map((e) => [short(e.from), "", said(e.contribution), "", said(gradAt(ix, st, e.from))]) };
   }
   const node = N(n), ins = ix.ins[n].map((i) => [t.edges[i], i]), last = t.nodes.length === 1 ? p("This value was not computed from anything.") : f.part === f.of && !ix.backward && p("Backward has not run, so there are no gradients.");
   if (st.ahead) {
     if (isLeaf(node)) return { title: `${L(n)} is ${node.op === "input" ? "an" : "a"} ${node.op}`, say: [p(node.value ? "Its value is " : "Its type is ", b(isScalar(node.value) ? text(node.value.v) : typeOf(node), "v"), ". Nothing has to be computed before it."), last] };
     const plain = isScalar(node.value) && ins.every(([e]) => isScalar(N(e.from).value)), kept = ins.filter(([e]) => e.local);
     return { title: `${L(n)} = ${formula(ix, n)}`, say: [p("Its inputs are ready, so ", it, " can be computed: ", plain && [b(formula(ix, n, (m) => text(N(m).value.v))), " = "], b(plain ? text(node.value.v) : typeOf(node), "v"), "."),
-      kept.length > 0 && ix.backward && p("The local derivatives are kept on the edges now: backward will need them."), last], sums: kept.map(([e]) => [`∂${L(n)} / ∂${L(e.from)}`, "v" in e.local && e.local.text ? `${clean(e.local.text)} = ` : "", rule(e, 24)]) };
+      kept.length > 0 && ix.backward && p("The local derivatives are kept for backward."), last], sums: kept.map(([e]) => [`∂${L(n)} / ∂${L(e.from)}`, "v" in e.local && e.local.text ? `${clean(e.local.text)} = ` : "", rule(e, 24)]) };
   }
   if (f.kind === "seed") return { title: `Start at ${L(n)}`, say: [p("Backward begins with d", it, "/d", b(L(n)), " = ", b(said(ix.seed), "g"), " and walks the order in reverse.", node.shape.length > 0 && ` The seed has the type of ${L(n)}, ${typeOf(node)}.`)] };
   if (st.end) {
@@ -34,10 +34,10 @@ function words(ix, st) {
   }
   const up = node.outputs ? undefined : gradAt(ix, st, n), sums = ins.filter(([, i]) => st.arrived.get(i) === st.at).map(([e, i]) => {
     const [had, now] = around(ix, i), c = e.contribution, plain = isScalar(c) && isScalar(up) && e.local && "v" in e.local;
-    return plain ? [L(e.from), `${text(up.v)} × ${text(e.local.v)} = `, text(c.v), had && !ix.assign ? `${text(had.v)}${plus(c.v)} = ` : "", text(now.v)] : [L(e.from), e.local?.gain !== undefined ? `${said(up, 3)} × ${text(e.local.gain, 3)} = ` : `${rule(e, 16)} `, said(c, 3), "", had && said(now, 3)];
+    return plain ? [short(e.from), `${text(up.v)} × ${text(e.local.v)} = `, text(c.v), had && !ix.assign ? `${text(had.v)}${plus(c.v)} = ` : "", text(now.v)]   : [short(e.from), e.local?.gain !== undefined ? `${said(up, 3)} × ${text(e.local.gain, 3)} = ` : `${rule(e, 16)} `, said(c, 3), "", had && said(now, 3)];
   });
   const outs = ix.awaited[n].length, wait = outs > 1 ? `All ${outs} contributions to ${L(n)} are in, so its gradient is final. ` : outs ? `The only contribution to ${L(n)} is in. ` : "";
-  return { title: `${L(n)} passes its gradient on`, say: [p(wait, node.outputs ? "Its rule turns the gradients of its outputs into one for each input" : ["Each input gets ", b(said(up), "g"), " times the local derivative on its edge"], ix.assign ? ", and what arrives overwrites what was there." : sums.some((s) => s[3]) ? ", and what arrives is added." : ".")], sums };
+  return { title: `${L(n)} passes its gradient on`, say: [p(wait, node.outputs ? "Its rule makes one gradient for each input" : ["Each input gets ", b(said(up), "g"), " times the local derivative on its edge"], ix.assign ? ", and what arrives overwrites what was there." : sums.some((s) => s[3]) ? ", and what arrives is added." : ".")], sums };
 }
 const plus = (v) => (num(v) < 0 ? " − " : " + ") + text(abs(num(v)));
 
@@ -45,7 +45,7 @@ const plus = (v) => (num(v) < 0 ? " − " : " + ") + text(abs(num(v)));
 export function confluence(ix, st, n, k = 0) {
   const { t } = ix, mine = armsOf(ix, n, k), node = portsOf(t.nodes[n])[k], now = gradAt(ix, st, n, k);
   let arms = mine.map((i) => { const e = t.edges[i], c = e.contribution, s = size(c), v = isScalar(c) ? num(c.v) : s; return { i, e, v, s: finite(s) ? s : 0, minus: v < 0, on: st.arrived.has(i), name: `through ${fit(ix.label[e.to], 12)}` }; });
-  if (!arms.length) return p(n === t.root && ix.backward ? `This is where backward starts: its gradient is the seed, ${said(ix.seed)}.` : ix.backward ? "∅ none: no contribution is sent to it." : "Backward has not run.");
+  if (!arms.length) return p(n === t.root && ix.backward ? `This is where backward starts: its gradient is the seed, ${said(ix.seed)}.` : ix.backward ? "∅ none: nothing is sent to it." : "Backward has not run.");
   if (arms.length > ARMS) {
     const big = new Set([...arms].sort((a, c) => c.s - a.s).slice(0, ARMS - 1)), rest = arms.filter((a) => !big.has(a)), v = rest.reduce((s, a) => s + a.v, 0);
     arms = [...big, { v, s: abs(v) || 0, minus: v < 0, on: rest.every((a) => a.on), name: `${rest.length} more` }];
@@ -66,7 +66,7 @@ export function confluence(ix, st, n, k = 0) {
     out.push(el("path.zero", { d: `M142 ${zero}H256` }), full && el("rect.net", { x: 242, y: min(zero, zero - net), width: 10, height: abs(net) }));
   }
   const s = !now ? "·" : isScalar(now) ? short(now.v, 8) : said(now, 3);
-  out.push(el("text", { x: 258, y: middle + 8, class: `river-sum${now ? (isBad(now) ? " bad" : " on") : ""}${isWrong(node) && full ? " wrong" : ""}`, "font-size": s.length < 5 ? 27 : s.length < 6 ? 22 : s.length < 8 ? 16 : 14 }, s), now && !full && el("text.arm-to", { x: 259, y: middle + 26 }, "so far"));
+  out.push(el("text", { x: 258, y: middle + 8, class: `river-sum${now ? (isBad(now) ? " bad" : " on") : ""}${isWrong(node) && full ? " wrong" : ""}`, style: `font-size:${s.length < 5 ? 27 : s.length < 6 ? 22 : s.length < 8 ? 16 : s.length < 9 ? 14 : 11}px` }, s), now && !full && el("text.arm-to", { x: 259, y: middle + 26 }, "so far"));
   return el("svg.river", { viewBox: `0 0 328 ${H}`, role: "img", "aria-label": `${arms.map((a) => `${text(a.v)} ${a.name}`).join(", ")}; together ${said(node.grad)}` }, out);
 }
 
@@ -86,8 +86,8 @@ export const pathTable = (ix, ways) => ways.some((w) => w.factors) && el("table.
 export function source(ix, n) {
   const at = ix.t.nodes[n]?.at, src = at && ix.t.sources?.[at[0]];
   if (!src) return "";
-  const k = at[1] - src.first, from = max(0, min(k - 2, src.text.length - 5)), pad = String(src.first + from + 4).length, name = lineOf(ix, n);
-  return el("figure", el("figcaption", name), el("pre.code", { tabindex: 0, "aria-label": "Source, " + name }, src.text.slice(from, from + 5).map((s, i) => el(i + from === k ? "span.ln.here" : "span.ln", `${src.first + from + i}`.padStart(pad) + "  " + clean(s) + "\n"))));
+  const k = at[1] - src.first, from = max(0, min(k - 2, src.text.length - 5)), lines = src.text.slice(from, from + 5), pad = String(src.first + from + 4).length, name = lineOf(ix, n), left = min(...lines.map((s) => (s.trim() ? s.search(/\S/) : 99)));
+  return el("figure", el("figcaption", name), el("pre.code", { tabindex: 0, "aria-label": name }, lines.map((s, i) => el(i + from === k ? "span.ln.here" : "span.ln", `${src.first + from + i}`.padStart(pad) + "  " + clean(s.slice(left)) + "\n"))));
 }
 
 /** A tensor's value or gradient, larger, with its numbers. */
@@ -107,7 +107,7 @@ export function about(ix, st, n) {
 export function panel(host, ix, st, picked, toggle) {
   const { title, say, sums = [] } = words(ix, st), f = st.frame, { t } = ix, { end, ahead } = st, phase = { forward: "Forward", end: "Result", note: "Note" }[f.kind] ?? "Backward", step = end || f.kind === "note" ? "" : ` step ${f.part} of ${f.of}`, checks = (end && t.checks) || [];
   fill(host, el("div.step." + f.kind, b(phase), step), el("h2", title), say, !isNode(f.item) && el("button", { onclick: () => toggle(+f.item.slice(1)) }, "Open it"),
-    sums.length > 0 && el("table.sums", sums.slice(0, MANY).map((r) => el("tr", head(r[0]), el("td", r[1], b(r[2], ahead ? "" : "g")), !ahead && el("td.to", r[4] && [r[3] || "→ ", b(r[4], "g")])))), sums.length > MANY && p(`and ${sums.length - MANY} more`),
+    sums.length > 0 && el("table.sums", sums.slice(0, MANY).map((r) => el("tr", head(r[0]), el("td", r[1], b(r[2], ahead ? "" : "g")), !ahead && el("td.to", r[4] && [r[3] || "→ ", b(r[4], "g")])))), sums.length > MANY && p(`and ${sums.length - MANY} more`),
     checks.length > 0 && el("table.sums", el("tr", ["", "backward", "differences", ""].map((h) => el("td", h))), checks.slice(0, MANY).map((c) => el("tr", head(`d${ix.label[t.root]}/d${ix.label[c.node]}`, c.index?.length && `[${c.index}]`), el("td", b(text(c.analytic), "g")), el("td", b(text(c.numeric, 6))), el(c.ok ? "td.to.ok" : "td.to.bad", c.skipped ? `· ${c.skipped}` : c.ok ? "✓ same" : "✗ differs")))),
     end && picked !== t.root && pathTable(ix, waysFrom(ix, picked) ?? []), about(ix, st, picked), !end && source(ix, isNode(f.item) ? f.item : f.nodes[0]));
   return `${phase}${step}. ${title}. ${say.map((x) => (x ? x.textContent : "")).join(" ")} ${sums.map((r) => r.join(" ")).join(". ")}`;

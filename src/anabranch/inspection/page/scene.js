@@ -4,7 +4,7 @@ import { text, short, fit, columns, facts, size, isScalar, isLeaf, gradAt, ports
 import { place, isNode, isBox, cellTops, cardHeight, NODE_W, PAD } from "./layout.js";
 
 const GLYPH = { multiply: "×", add: "+", subtract: "−", divide: "÷", matmul: "·" };
-const SPLIT = 84, EDGE = 24, ROOF = 42, LEAST = 0.85, calm = matchMedia("(prefers-reduced-motion:reduce)");
+const SPLIT = 84, EDGE = 24, ROOF = 42, LEAST = .85, calm = matchMedia("(prefers-reduced-motion:reduce)");
 const T = (x, y, cls, s) => el("text", { x, y, class: cls }, s);
 const R = (x, y, width, height, cls, rx = 0, more) => el("rect", { x, y, width: max(0, width), height, class: cls, rx, ...more });
 
@@ -57,7 +57,7 @@ function card(ix, st, n) {
   if (columns(what) <= left || (!isLeaf(node) && left >= 5)) out.push(T(51 + columns(shown) * em, y, "mute", fit(what, left)));
   if (tall) out.push(T(44, 37, "mute", fit(node.outputs ? `${ports.length} outputs` : typeOf(node), 14)));
   out.push(el("path.rule", { d: tops.slice(0, -1).map((y) => `M0 ${y}h${NODE_W}`).join("") + `M${SPLIT} ${tops[0]}V${tops.at(-1)}` }), tops.slice(0, -1).map((y, k) => cells(ix, st, n, k, y, first)));
-  if (ports.length > 4) out.push(T(14, h - 6, "cap", `${ports.length - 4} more outputs`));
+  if (ports.length > 4) out.push(T(14, h - 6, "cap", `+${ports.length - 4} more`));
   return out;
 }
 /** The value and the gradient of one output. */
@@ -129,9 +129,9 @@ export function scene(host, layout, { pick, toggle }) {
     return [done.length > 0 && total !== 0 && el("path", { d: line.d, class: `flow${now ? " now" : ""}${bad ? " broken" : ""}`, "stroke-width": width }), el("path", { d: line.d, class: `edge ${done.length ? (total ? "back" : "back nil") : lead ? "lead" : here ? "on" : ""}`, [done.length ? "marker-start" : "marker-end"]: isEnd(done.length ? line.a : line.b) && `url(#tip${done.length ? "-g" : lead ? "-v" : here ? "" : "-off"})` }),
       line.edges.length > 1 && el("title", `${line.edges.length} edges`)];
   }
+  const title = (sign, s, w) => `${sign} ${fit(scopeName(ix, "s" + s), floor((w - 60) / 9))}`;
   function group(s, w, h) {
-    const isOpen = opened.has(s), said = `${isOpen ? "▾" : "▸"} ${fit(scopeName(ix, "s" + s), floor((w - 60) / 9))}`;
-    return isOpen ? [R(0, 0, w, h, "room", 18), T(PAD, 26, "t14 name", said)] : [R(5, 5, w, h, "under", 13), R(-5, -5, w + 10, h + 10, "ring", 18), R(0, 0, w, h, "card", 13), T(16, 26, "t14 name", said), T(35, 44, "cap", `${many(ix.count.get(s))} nodes`)];
+    return opened.has(s) ? R(0, 0, w, h, "room", 18) : [R(5, 5, w, h, "under", 13), R(-5, -5, w + 10, h + 10, "ring", 18), R(0, 0, w, h, "card", 13), T(16, 26, "t14 name", title("▸", s, w)), T(35, 44, "cap", `${many(ix.count.get(s))} nodes`)];
   }
   function tags([x, y, w], nodes) {
     const out = [];
@@ -153,6 +153,7 @@ export function scene(host, layout, { pick, toggle }) {
       else if (isBox(it)) Object.assign(th, { layer: opened.has(s) ? rooms : cards, make: () => group(s, w, h), act: () => toggle(s), mark: (g) => set(g, { class: `scope${st.frame.item === it ? way() : ""}`, "aria-expanded": String(opened.has(s)), "aria-label": `${scopeName(ix, it)}, ${ix.count.get(s)} nodes` }) });
       else Object.assign(th, { layer: lines, wrap: {}, make: () => el("circle.port", { cx: x + w / 2, cy: y + h / 2, r: 4 }) });
       all.set(it, th);
+      if (opened.has(s)) all.set("n" + it, { ...th, layer: cards, wrap: {}, mark: null, make: () => T(x + PAD, y + 26, "t14 name", title("▾", s, w)) });
     }
     pos.lines.forEach((line, k) => {
       const q = line.d.match(/-?\d+/g), xs = q.filter((_, i) => i % 2 === 0), ys = q.filter((_, i) => i % 2), [cx, cy] = line.chip ?? [];
@@ -166,7 +167,7 @@ export function scene(host, layout, { pick, toggle }) {
   }
   /** Draws what is in sight and not yet drawn for this frame. */
   function see() {
-    const few = all.size <= 300, left = box.scrollLeft / scale - EDGE, up = box.scrollTop / scale - EDGE - ROOF, right = left + box.clientWidth / scale, low = up + box.clientHeight / scale;
+    const few = all.size <= 300, left = box.scrollLeft / scale + pos.x, up = box.scrollTop / scale - EDGE - ROOF, right = left + box.clientWidth / scale, low = up + box.clientHeight / scale;
     for (const [key, th] of all) {
       const [x0, y0, x1, y1] = th.at, near = few || (x1 > left - 200 && x0 < right + 200 && y1 > up - 200 && y0 < low + 200);
       let g = live.get(key);
@@ -196,7 +197,8 @@ export function scene(host, layout, { pick, toggle }) {
       const other = place(ix.t, layout, open, true);
       if (other.w < pos.w) { pos = other; down = true; }
     }
-    for (const { chip } of pos.lines) if (chip) pos.w = max(pos.w, chip[0] + 45);
+    pos.x = -EDGE;
+    for (const { chip } of pos.lines) if (chip) { pos.x = min(pos.x, chip[0] - 69); pos.w = max(pos.w, chip[0] + 45); }
     fitted = max(LEAST, min(1.5, room(pos), (host.clientHeight - 2) / (pos.h + 2 * EDGE + ROOF)));
     live.forEach((g) => g.remove());
     live = new Map();
@@ -206,8 +208,8 @@ export function scene(host, layout, { pick, toggle }) {
   function zoom(by) {
     free = max(LEAST / fitted, min(3, by));
     scale = fitted * free;
-    const w = max(pos.w, 320) + 2 * EDGE, h = pos.h + 2 * EDGE + ROOF;
-    set(svg, { viewBox: `${-EDGE} ${-EDGE - ROOF} ${w} ${h}`, width: floor(w * scale), height: floor(h * scale) });
+    const w = max(pos.w, 320) + EDGE - pos.x, h = pos.h + 2 * EDGE + ROOF;
+    set(svg, { viewBox: `${pos.x} ${-EDGE - ROOF} ${w} ${h}`, width: floor(w * scale), height: floor(h * scale) });
     if (st) see();
   }
   function paint(index, state, followed) {
@@ -223,9 +225,9 @@ export function scene(host, layout, { pick, toggle }) {
   }
   /** Brings an item into sight, calmly. */
   function reveal(it, jump) {
-    const b = pos.boxes.get(it), near = (at, len, from, room) => (at < from + 40 || at + len > from + room - 40 ? at + len / 2 - room / 2 : from);
+    const b = pos.boxes.get(isNode(it) ? itemOf(ix, it, opened) : it), near = (at, len, from, room) => (at < from + 40 || at + len > from + room - 40 ? at + len / 2 - room / 2 : from);
     if (!b) return;
-    box.scrollTo({ left: near((b[0] + EDGE) * scale, b[2] * scale, box.scrollLeft, box.clientWidth), top: near((b[1] + EDGE + ROOF) * scale, b[3] * scale, box.scrollTop, box.clientHeight), behavior: jump || calm.matches ? "auto" : "smooth" });
+    box.scrollTo({ left: near((b[0] - pos.x) * scale, b[2] * scale, box.scrollLeft, box.clientWidth), top: near((b[1] + EDGE + ROOF) * scale, b[3] * scale, box.scrollTop, box.clientHeight), behavior: jump || calm.matches ? "auto" : "smooth" });
     if (jump) see();
   }
   /** Drops that carry the contributions of this frame from the op to its inputs. */
@@ -251,7 +253,7 @@ export function scene(host, layout, { pick, toggle }) {
 export function thumbs(ix, layout, open) {
   const pos = place(ix.t, layout, open), members = new Map(), boxes = [...pos.boxes].filter(([it]) => ends(it, open)), crowd = boxes.length > 120;
   for (const n of ix.t.order.forward) put(members, itemOf(ix, n, open), n);
-  const W = pos.w + 140, H = max(pos.h, pos.w / 5) + 140, q = W / 90;
+  const W = pos.w + 140, long = pos.w > 6 * pos.h, H = (long ? pos.h : max(pos.h, pos.w / 5)) + 140, q = W / 90;
   return (st) => {
     const by = { off: "", v: "", g: "", now: "" }, seen = new Set();
     for (const [it, [x, y, w, h]] of boxes) {
@@ -260,7 +262,7 @@ export function thumbs(ix, layout, open) {
       if (crowd && (cls === "now" || !seen.has(`${cx} ${cy}`))) { seen.add(`${cx} ${cy}`); by[cls] += `M${cx * q} ${cy * q}h${q}v${q}h${-q}z`; }
       if (!crowd) by[cls] += `M${x} ${y}h${w}v${h}h${-w}z`;
     }
-    return el("svg", { viewBox: `-70 ${(pos.h - H) / 2} ${W} ${H}`, "aria-hidden": "true" }, !crowd && pos.lines.map((l) => el("path", { d: l.d, class: `t-edge ${l.edges.some(st.came) ? "g" : l.edges.some((i) => st.known.has(ix.t.edges[i].to)) ? "v" : ""}` })),
+    return el("svg", { viewBox: `-70 ${(pos.h - H) / 2} ${W} ${H}`, preserveAspectRatio: long && "none", "aria-hidden": "true" }, !crowd && pos.lines.map((l) => el("path", { d: l.d, class: `t-edge ${l.edges.some(st.came) ? "g" : l.edges.some((i) => st.known.has(ix.t.edges[i].to)) ? "v" : ""}` })),
       Object.entries(by).map(([c, d]) => d && el("path", { d, class: `t-node ${c} ${st.ahead ? "fw" : "bw"}` })));
   };
 }

@@ -43,7 +43,7 @@ export function table(host, { ix, follow, aside, tools }) {
   function draw() {
     const long = rows.length > VIRTUAL, from = long ? max(0, floor(grid.scrollTop / ROW) - 20) : 0, upto = long ? min(rows.length, from + 80) : rows.length, space = (k) => k > 0 && el("tr", { "aria-hidden": "true", style: `height:${k * ROW}px` });
     fill(body, space(from), rows.slice(from, upto).map((n, k) => el("tr", { class: n === picked && "here", "data-n": n, tabindex: n === picked || (!k && !rows.includes(picked)) ? 0 : -1, onclick: () => follow(n), onkeydown: (e) => e.key === "Enter" && follow(n) },
-      columns().map(([name, c]) => el(name === "name" ? "th" : "td", { class: c[1], scope: name === "name" && "row" }, c[0](ix, n))))), space(rows.length - upto));
+      columns().map(([name, c]) => { const said = c[0](ix, n); return el(name === "name" ? "th" : "td", { class: /^[vg] /.test(c[1]) && /NaN|∞/.test(said) ? "bad r" : c[1], scope: name === "name" && "row" }, said); }))), space(rows.length - upto));
   }
   return {
     show(n) { picked = n; list(); aside(n); },

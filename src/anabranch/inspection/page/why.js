@@ -8,13 +8,16 @@ const HEAD = { "first-nan": "First value that is not a number", "first-inf": "Fi
 
 /** The finding that speaks of a node, or what the trace says by itself. */
 function findingFor(ix, n) {
-  const { t } = ix, node = t.nodes[n], all = t.findings ?? [], own = all.find((f) => f.about === n) ?? all.find((f) => f.node === n);
+  const { t } = ix, node = t.nodes[n], all = t.findings ?? [], own = all.find((f) => f.about === n) ?? all.find((f) => f.node === n) ?? all.find((f) => f.reaches_root && f.reaches?.includes(n));
   if (own) return own;
   const gs = portsOf(node).flatMap((p) => (p.grad ? [facts(p.grad, p.shape)] : [])), g = gs.length > 0, many = ix.awaited[n].length, kind = !g ? "no-gradient" : gs.some((f) => f.broken) ? "bad-gradient" : gs.every((f) => f.n && f.zero === f.n) ? "zero-gradient" : "gradient";
+  const first = all.find((f) => f.kind.startsWith("first-"));
+  if (kind === "bad-gradient" && first) return { ...first, kind, about: n };
   const reason = !ix.backward ? "Backward has not run." : n === t.root ? `Backward starts here: the gradient is the seed, ${said(ix.seed)}.` : kind === "bad-gradient" ? "A value that is not finite has reached it." : kind === "zero-gradient" ? `Every contribution to ${ix.label[n]} is 0, or they cancel.` : g ? `The gradient is the sum of ${many === 1 ? "one contribution" : many + " contributions"}.`
     : waysFrom(ix, n)?.length === 0 ? `No path leads from ${ix.label[n]} to ${ix.label[t.root]}.` : node.requires_grad ? "No contribution was sent to it." : "No gradient was asked for here.";
   return { kind, about: n, text: reason };
 }
+const tone = (q, c) => "b.mono." + (q && facts(q, []).broken ? "bad" : c);
 /** From the root to a node, along the largest contributions. */
 function stepsTo(ix, n) {
   const weight = ({ contribution: c }) => (c ? (isScalar(c) ? abs(num(c.v)) || 0 : num(c.norm ?? 0)) : -1), way = [n];
@@ -29,9 +32,9 @@ export function why(host, { ix, follow, panel, ask }) {
     const steps = f.steps?.length ? f.steps : stepsTo(ix, f.about ?? f.node ?? t.root), shown = steps.length > 60 ? [...steps.slice(0, 30), null, ...steps.slice(-29)] : steps;
     fill(host, el("h2", "From ", name(steps[0].node), steps.length > 1 && [" to ", name(steps.at(-1).node)]), el("ol.steps", shown.map((s, k) => {
       if (!s) return el("li.mute", `⋯ ${steps.length - 59} steps`);
-      const n = t.nodes[s.node], fault = s.at_fault || (f.node === s.node && f.kind !== "gradient"), next = shown[k + 1], e = next && ix.ins[s.node].map((i) => t.edges[i]).find((e) => e.from === next.node);
-      return el("li", el(fault ? "button.stepcard.fault" : "button.stepcard", { onclick: () => follow(s.node) }, el("span.mono", name(s.node), isLeaf(n) ? ` ${n.op}` : ` = ${formula(ix, s.node)}`), el("small.mute", lineOf(ix, s.node)),
-        el("span", "value ", el("b.mono.v", n.value ? said(n.value) : typeOf(n))), el("span", "gradient ", el("b.mono.g", n.grad && !n.outputs ? said(n.grad) : s.grad !== undefined ? text(s.grad) : ix.backward ? "∅ none" : "·")), fault && el("em.bad", "▲ here")),
+      const n = t.nodes[s.node], fault = steps.some((one) => one.at_fault) ? s.at_fault : f.node === s.node && f.kind !== "gradient", next = shown[k + 1], e = next && ix.ins[s.node].map((i) => t.edges[i]).find((e) => e.from === next.node);
+      return el("li", el(fault ? "button.stepcard.fault" : "button.stepcard", { onclick: () => follow(s.node) }, el("span.mono", name(s.node), isLeaf(n) ? ` ${n.op}` : ` = ${formula(ix, s.node)}`), el("small.mute", { title: lineOf(ix, s.node) }, lineOf(ix, s.node).split("/").at(-1)),
+        el("span", "value ", el(tone(n.value, "v"), n.value ? said(n.value) : typeOf(n))), el("span", "gradient ", el(tone(n.grad, "g"), n.grad && !n.outputs ? said(n.grad) : s.grad !== undefined ? text(s.grad) : ix.backward ? "∅ none" : "·")), fault && el("em.bad", "▲ here")),
       e && el("div.hop.mono", "× ", e.local ? rule(e, 30) : "no derivative", e.contribution ? ["  =  ", el("span.g", said(e.contribution))] : "  ∅", e.absorbed && ` (0 × ∞ taken as 0 in ${e.absorbed})`));
     })));
   }
@@ -42,7 +45,7 @@ export function why(host, { ix, follow, panel, ask }) {
       f.proof?.length && el("table.sums", f.proof.map((x) => el("tr", el("th", { scope: "row" }, clean(x.label)), el("td", b(x.v !== undefined ? text(x.v) : x.summary ? said(x.summary) : "")), el("td.to", clean(x.note ?? ""))))),
       f.paths?.length ? pathTable(ix, f.paths.slice(0, 12).map((w) => ({ ...w, factors: w.factors?.map((l) => (l.length > 1 ? `(${l.map((v) => text(v)).join(" + ")})` : text(l[0]))) }))) : f.kind === "gradient" && pathTable(ix, waysFrom(ix, n) ?? []),
       num(f.more_paths ?? 0) > 0 && p(`and ${text(f.more_paths)} more paths`), f.becomes !== undefined && p("It becomes NaN at ", list([f.becomes]), "."), f.reaches?.length && p("It reaches ", list(f.reaches), f.reaches_root ? ", the result among them." : f.reaches_root === false ? ", but not the result." : "."),
-      f.answers?.length && el("ul.answers", f.answers.map((a) => el("li", b(a.yes ? "yes " : "no "), clean(a.question), el("small.mute", clean(a.evidence))))), f.hint && el("p.out", b("Way out: "), clean(f.hint)),
+      f.answers?.length && el("ul.answers", f.answers.map((a) => el("li", el(a.yes ? "b.ok" : "b.bad", a.yes ? "✓ " : "✗ "), `${clean(a.question[0].toUpperCase() + a.question.slice(1))}? `, b(a.yes ? "Yes" : "No"), el("small.mute", clean(a.evidence))))), f.hint && el("p.out", b("Way out: "), clean(f.hint)),
       f.kind === "gradient" && about !== undefined && el("section.join", confluence(ix, ix.last, about)), source(ix, f.node ?? about));
   }
   let shown;

@@ -113,7 +113,9 @@ def _backward(report: Story, block: Block, page: Page) -> str:
     joins = any(one.before is not None for one in block.deliveries)
     added = ", and what arrives is added." if joins else "."
     upstream = block.deliveries[0].upstream
-    gets = "it" if upstream is None else brief(page, upstream)[0]
+    if upstream is None:  # one for each output
+        return f"{arrived}Its rule makes one gradient for each input{added}"
+    gets = brief(page, upstream)[0]
     return f"{arrived}Each input gets {gets} times the local derivative on its edge{added}"
 
 

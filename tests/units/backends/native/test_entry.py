@@ -169,8 +169,7 @@ def test_a_container_may_drop_an_argument_while_the_program_reads_it() -> None:
 def test_integers_too_large_and_values_of_bools() -> None:
     f = compiled(lambda x, n: x * n, X, 3)
     assert quick(f)
-    with pytest.raises(OverflowError):
-        f(X, 2**70)
+    np.testing.assert_array_equal(f(X, 2**70), X * 2.0**70)
     np.testing.assert_array_equal(f(X, 2**40), X * 2.0**40)
     np.testing.assert_array_equal(f(X, -5), X * -5)
     np.testing.assert_array_equal(f(X, True), X)

@@ -67,6 +67,7 @@ def in_small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(blocks, "PACK", 4096)
     if request.param == "narrow":
         monkeypatch.setattr(blocks, "PACKED_FROM", 0)
+        monkeypatch.setattr(blocks, "PACKED_B_FROM", 0)
         monkeypatch.setattr(blocks, "FAR", 40)
         monkeypatch.setattr(blocks, "NEAR", 1)
         monkeypatch.setattr(operands, "DEPTH", {8: 7, 4: 5})

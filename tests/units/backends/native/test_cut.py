@@ -1,0 +1,29 @@
+"""Long programs, which are cut into several modules of machine code."""
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+from anabranch.backends.native import program
+
+
+def layers(x, m):
+    for _ in range(8):
+        x = ab.tanh(x @ m)
+    return x
+
+
+@pytest.mark.parametrize("most", [1, 3, 256])
+def test_equal_functions_are_there_in_each_module(monkeypatch, most):
+    """Within a module equal functions are written once; another module has its own."""
+    monkeypatch.setattr(program, "MOST_STEPS", most)
+    rng = np.random.default_rng(0)
+    x, m = rng.normal(size=(3, 4)), rng.normal(size=(4, 4))
+    f = ab.compile(ab.value_and_grad(lambda x, m: layers(x, m).sum(), (0, 1)), backend="native")
+    value, slopes = f(x, m)
+    wanted, expected = ab.compile(f.function, backend="reference")(x, m)
+    np.testing.assert_allclose(value, wanted, rtol=1e-13)
+    for found, right in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-14)
+    modules = f.program(x, m).executable.program.modules
+    assert len(modules) == 1 if most == 256 else len(modules) > 5
