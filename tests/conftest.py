@@ -105,12 +105,12 @@ def by_backward(f):
     return gradient
 
 
-def by_hand(f, passes=None):
+def by_hand(f, passes=None, backend="reference"):
     def gradient(*xs):
         g = ab.Graph("by hand")
         nodes = [g.parameter(f"x{i}", x.shape, x.dtype) for i, x in enumerate(xs)]
         (slope,) = ab.gradients(f(*nodes), nodes[:1])
-        return g.compile(slope, passes=passes)(*xs)
+        return g.compile(slope, passes=passes, backend=backend)(*xs)
 
     return gradient
 
@@ -119,13 +119,17 @@ WAYS = {
     "reverse": ab.grad,
     "forward": by_forward,
     "backward": by_backward,
-    "compiled": lambda f: ab.compile(ab.grad(f)),
-    "as built": lambda f: ab.compile(ab.grad(f), passes=()),
+    "compiled": lambda f: ab.compile(ab.grad(f), backend="reference"),
+    "as built": lambda f: ab.compile(ab.grad(f), backend="reference", passes=()),
     "by hand": by_hand,
     "by hand, as built": lambda f: by_hand(f, passes=()),
     "tensors": lambda f: lambda *xs: ab.grad(f)(*map(ab.tensor, xs)).numpy(),
-    "on reference": lambda f: ab.compile(ab.grad(f), backend="reference"),
     "of compiled": lambda f: ab.grad(ab.compile(f)),
+}
+IN_MACHINE_CODE = {
+    "machine code": lambda f: ab.compile(ab.grad(f), backend="native"),
+    "machine code, as built": lambda f: ab.compile(ab.grad(f), backend="native", passes=()),
+    "machine code, by hand": lambda f: by_hand(f, backend="native"),
 }
 
 
@@ -146,13 +150,21 @@ def quiet(way):
 @pytest.fixture
 def ways():
     """The ways by name, as the library has them."""
-    return WAYS
+    return WAYS | IN_MACHINE_CODE
 
 
-@pytest.fixture(params=WAYS)
+TIERS = {"machine code": pytest.mark.slow}  # the other two: long
+
+
+@pytest.fixture(
+    params=[
+        *WAYS,
+        *(pytest.param(w, marks=TIERS.get(w, pytest.mark.long)) for w in IN_MACHINE_CODE),
+    ]
+)
 def grad(request):
     """The gradient of a scalar function by its first argument, in every way that there is."""
-    return quiet(WAYS[request.param])
+    return quiet((WAYS | IN_MACHINE_CODE)[request.param])
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def candidates():
 
 def within(x, domain):
     if domain == SIGNED:
-        return np.abs(x) < 4.0  # a wide one: what is defined everywhere
+        return (x != 0) & (np.abs(x) < 4.0)  # a wide one: what is defined everywhere
     low, high, signed = (0.2, 4.0, False) if domain == POSITIVE else domain
     size = np.abs(x) if signed else x
     return (size > low) & (size < high)

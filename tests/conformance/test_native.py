@@ -79,7 +79,7 @@ def distance(x: np.ndarray, y: np.ndarray, size: Any = 0.0) -> float:
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 @pytest.mark.parametrize(
-    "every_dtype", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["float64", "all"]
+    "every_dtype", [False, pytest.param(True, marks=pytest.mark.long)], ids=["float64", "all"]
 )
 def test_machine_code_agrees_with_the_reference(op: ab.Op, every_dtype: bool) -> None:
     found = list(applications(op, every_dtype))

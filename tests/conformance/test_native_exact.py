@@ -98,6 +98,7 @@ def test_powers_of_integers(dtype: Any, n: int) -> None:
         same_bits("power", *pairs(whole(dtype), np.array([0, 1, 2, 3, 9, 64, 77], dtype)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", INTEGERS, ids=str)
 @pytest.mark.parametrize("one", INTEGERS, ids=str)
 def test_integers_of_two_dtypes_compare_exactly(one: Any, other: Any) -> None:

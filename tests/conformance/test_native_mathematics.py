@@ -120,7 +120,7 @@ def test_special_values(name: str, dtype: str) -> None:
         agree(name, a.reshape(-1).copy(), b.reshape(-1).copy())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_body_and_tail_have_the_same_bits(name: str) -> None:
     rng = np.random.default_rng(3)

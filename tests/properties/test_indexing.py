@@ -145,6 +145,7 @@ def test_reading_gives_what_numpy_gives(selection: Any) -> None:
     check_reading(*selection)
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.slow
 @settings(max_examples=5_000)
 @given(selections())
@@ -235,6 +236,7 @@ def test_writing_gives_what_numpy_gives_in_place(way: str, update: Any) -> None:
     check_writing(way, *update)
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["set", "add", "multiply", "max", "min"])
 @settings(max_examples=1_000)

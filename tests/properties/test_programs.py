@@ -292,6 +292,7 @@ def test_everything_recorded_dies_with_its_result(program: Program) -> None:
         gc.enable()
 
 
+@pytest.mark.usefixtures("on_reference")
 @pytest.mark.proves("S0-37")
 @settings(max_examples=40)
 @given(programs(most=30), st.randoms(use_true_random=False))

@@ -8,6 +8,7 @@ from typing import Any
 
 from anabranch.backends.base import Call, Pattern
 from anabranch.core.config import Options, options
+from anabranch.core.entry import boundary
 from anabranch.frontends.execution import Program
 
 
@@ -30,6 +31,7 @@ def weakly(call: Callable[..., Any], owner: Any) -> Callable[..., Any]:
     """`call(owner, ...)` without holding the owner, which holds this."""
     found = weakref.ref(owner)
 
+    @boundary  # a frame of the library more, which errors leave without
     def called(*args: Any, **kwargs: Any) -> Any:
         return call(found(), *args, **kwargs)
 

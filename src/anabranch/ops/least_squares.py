@@ -148,6 +148,7 @@ lstsq: Op = Op(
         sample(dominant(2, 4, 2), normal(4, 3), rcond=1e-15),
         sample(dominant(2, 2, 3), normal(2), rcond=1e-15),
         sample(dominant(3, 3), normal(2, 3, 1), rcond=1e-15),
+        sample(dominant(1, 1), normal(1), rcond=1e-15),
         sample(normal(0, 2), normal(0), rcond=1e-15),
         sample(normal(3, 0), normal(3, 2), rcond=1e-15),
     ),

@@ -16,6 +16,8 @@ from anabranch.ops.select import absorb, absorb_either
 from anabranch.passes import algebra, run_passes
 from anabranch.passes.algebra import RULES, SPREADS
 
+pytestmark = pytest.mark.usefixtures("on_reference")  # what is tried is no backend
+
 inf, nan = float("inf"), float("nan")
 TINY = {"float64": 5e-324, "float32": 1e-45, "float16": 6e-8, "bfloat16": 1e-40}
 FLOATS = {name: np.dtype(getattr(ab, name)) for name in TINY}

@@ -11,6 +11,8 @@ from anabranch.backends.reference import ReferenceBackend
 from anabranch.passes import run_passes, stabilise
 from anabranch.passes.stability import RULES
 
+pytestmark = pytest.mark.usefixtures("on_reference")  # what is tried is no backend
+
 inf = float("inf")
 Function = Callable[[Any], Any]
 

@@ -51,6 +51,7 @@ def run_for(cpu: str, vector_bytes: int, f: Any, *args: np.ndarray) -> list[np.n
     return outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [(5, 7, 9), (33, 20, 65), (130, 150, 140)], ids=str)
 @pytest.mark.parametrize(
