@@ -66,7 +66,7 @@ def test_five_hash_seeds_give_one_digest():
     assert digests([0, 1, 2, 3, 4_294_967_295]) == {digest(range(4))}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.proves("S0-38", "S0-39")
 def test_a_hundred_hash_seeds_give_one_digest():
     assert digests(range(1, 101)) == {digest(range(4))}

@@ -146,7 +146,7 @@ def test_reading_gives_what_numpy_gives(selection: Any) -> None:
 
 
 @pytest.mark.usefixtures("on_reference")
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=5_000)
 @given(selections())
 def test_reading_gives_what_numpy_gives_for_thousands(selection: Any) -> None:
@@ -237,7 +237,7 @@ def test_writing_gives_what_numpy_gives_in_place(way: str, update: Any) -> None:
 
 
 @pytest.mark.usefixtures("on_reference")
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["set", "add", "multiply", "max", "min"])
 @settings(max_examples=1_000)
 @given(updates())

@@ -169,7 +169,7 @@ def test_exact_passes_keep_every_bit_and_line(steps: Steps, dtype: Any) -> None:
     check_program(steps, dtype)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=100)
 @given(programs(most=250), st.sampled_from([np.float64, np.float32]))
 def test_exact_passes_keep_every_bit_and_line_of_long_programs(steps: Steps, dtype: Any) -> None:

@@ -19,6 +19,8 @@ from anabranch.backends.reference import ReferenceBackend
 from anabranch.core.node import Literal
 from anabranch.passes.pipeline import run_passes
 
+pytestmark = pytest.mark.usefixtures("on_reference")  # bits are compared
+
 SMOOTH: list[Callable[[Any], Any]] = [
     ab.sin, ab.cos, ab.tanh, ab.sigmoid, ab.square, lambda x: -x, lambda x: x * 0.5,
     lambda x: 1 - x, lambda x: x**2, lambda x: ab.exp(-(x * x)), lambda x: x.reshape(3, 2).T,
@@ -122,7 +124,6 @@ def check_all_ways_agree(program: Program) -> None:
     )
 
 
-@pytest.mark.usefixtures("on_reference")
 @pytest.mark.proves("S0-48")
 @settings(max_examples=40)
 @given(programs())
@@ -130,12 +131,23 @@ def test_eager_traced_and_by_hand_have_the_same_bits(program: Program) -> None:
     check_all_ways_agree(program)
 
 
-@pytest.mark.usefixtures("on_reference")
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(programs(most=500))
 def test_eager_traced_and_by_hand_have_the_same_bits_in_long_programs(program: Program) -> None:
     check_all_ways_agree(program)
+
+
+@settings(max_examples=15)
+@given(programs())
+def test_machine_code_gives_what_the_reference_gives(program: Program) -> None:
+    args = arguments(program)
+    g = by_hand(program)
+    for passes in ((), None):
+        found = g.compile(list(g.outputs), passes=passes, backend="native")(*args)
+        wanted = g.compile(list(g.outputs), passes=passes, backend="reference")(*args)
+        for mine, its in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(mine, its, rtol=1e-9, atol=1e-12 * np.max(np.abs(its)))
 
 
 def check_passes(program: Program) -> None:
@@ -163,7 +175,7 @@ def test_passes_keep_values_gradients_and_source_lines(program: Program) -> None
     check_passes(program)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=25)
 @given(programs(most=500))
 def test_passes_keep_values_gradients_and_source_lines_in_long_programs(program: Program) -> None:
@@ -213,7 +225,7 @@ def test_forward_and_backward_orders(program: Program) -> None:
     check_orders(program)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.proves("S0-02", "S0-18", "S1-10")
 @settings(max_examples=1_000)
 @given(programs(most=200))
@@ -292,7 +304,6 @@ def test_everything_recorded_dies_with_its_result(program: Program) -> None:
         gc.enable()
 
 
-@pytest.mark.usefixtures("on_reference")
 @pytest.mark.proves("S0-37")
 @settings(max_examples=40)
 @given(programs(most=30), st.randoms(use_true_random=False))

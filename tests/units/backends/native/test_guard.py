@@ -22,7 +22,7 @@ def finished(*words: str) -> str:
     return "" if done.returncode == 0 else f"{case[0]}: {done.returncode}\n{done.stderr}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_tails_stay_inside(kind: str) -> None:
     assert finished(str(SCRIPT), kind) == ""
