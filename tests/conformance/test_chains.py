@@ -86,6 +86,7 @@ def point(inner, outer):
     return x[:6], scale, low + (high - low) / 4 - scale * np.min(values)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-23")
 @pytest.mark.parametrize("outer", UNARY)
 def test_the_chain_rule_holds_for_every_pair(outer):

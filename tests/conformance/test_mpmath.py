@@ -411,6 +411,7 @@ def worst(op):
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", COMPARED, ids=lambda op: op.name)
 def test_values_and_two_derivatives_are_the_true_ones(op):
     bounds = BOUNDS.get(op.name, Bound())

@@ -40,6 +40,7 @@ EXACT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ulp.DTYPES)
 @pytest.mark.parametrize("name", NAMES)
 def test_functions_keep_their_bounds(name: str, dtype: Any) -> None:
@@ -157,6 +158,7 @@ def test_whole_powers_are_rounded_well(n: int, dtype: Any) -> None:
         assert abs(float(value) - true) <= 2 * float(np.spacing(abs(dtype(float(true)))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
 def test_long_bodies_call_functions_that_stand_once_in_the_module(
     dtype: str, monkeypatch: Any

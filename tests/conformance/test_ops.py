@@ -17,6 +17,11 @@ from anabranch.testing.derivatives import (
 OPS = [op for op in registered_ops() if op not in LEAVES]
 
 
+# Eight graphs for each sample: in the fast tier other tests see that front ends agree.
+LATER = {"front_ends_agree"}
+IN_TIERS = [pytest.param(c, marks=pytest.mark.slow) if c in LATER else c for c in CHECKS]
+
+
 def smooth_slots(op):
     # Some ops take any number of inputs: as many count as their samples have.
     most = max((len(sample.inputs) for sample in op.samples), default=op.inputs)
@@ -25,7 +30,7 @@ def smooth_slots(op):
 
 
 @pytest.mark.proves("S0-53", "S0-71", "S1-31", "S1-59")
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", IN_TIERS)
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_op(op, check):
     CHECKS[check](op)

@@ -147,6 +147,7 @@ POINTWISE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-33")
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 17])
 @pytest.mark.parametrize("name", POINTWISE)
@@ -311,6 +312,7 @@ REDUCTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-115")
 @pytest.mark.parametrize("passes", [None, ()], ids=["default passes", "as built"])
 @pytest.mark.parametrize("place", range(4))

@@ -134,6 +134,7 @@ def test_ramps_that_have_a_name_take_the_side_of_the_flat_part(grad):
 # Infinities, at every length of an array.
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-33")
 @pytest.mark.parametrize("n", range(1, 10))
 def test_no_length_turns_an_infinity_into_nan(noiseless, n):

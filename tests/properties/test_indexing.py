@@ -229,6 +229,7 @@ def check_writing(way: str, x: Any, index: Any, values: Any) -> None:
         assert report.verdict == "pass", report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["set", "add", "multiply", "max", "min"])
 @settings(max_examples=30)
 @given(updates())

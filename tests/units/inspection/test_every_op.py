@@ -22,6 +22,7 @@ OPS = [op for op in registered_ops() if op.arity != 0]
 pytestmark = pytest.mark.usefixtures("noiseless")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 def test_it_can_be_looked_at(op):
     for case in cases(op):
