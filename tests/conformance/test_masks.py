@@ -184,6 +184,7 @@ SINGULAR = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chooser", CHOOSERS)
 @pytest.mark.parametrize("bad", SINGULAR)
 def test_no_singular_function_poisons_a_masked_element(grad, chooser, bad):

@@ -56,6 +56,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-05")
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_each_spelling_of_a_mask_agrees_with_a_python_if(grad, spelling):
@@ -242,6 +243,7 @@ def test_a_value_that_is_shared_and_one_that_is_written_twice_agree(grad):
     assert grad(twice)(0.0) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-09")
 @pytest.mark.parametrize("passes", [(), ("prune",), ("merge",), None], ids=str)
 @pytest.mark.parametrize("name", SINGULAR)

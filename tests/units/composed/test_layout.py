@@ -113,6 +113,7 @@ CASES: dict[str, Case] = {
 EVERY = [(name, i) for name, (_, xs) in CASES.items() for i in range(len(xs))]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize(("name", "number"), EVERY)
 def test_values_are_numpys_in_every_front_end(name: str, number: int) -> None:

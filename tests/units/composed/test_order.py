@@ -21,6 +21,7 @@ def test_medians_are_those_of_numpy(axis, keepdims):
     assert found == pytest.approx(wanted, rel=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_reference")
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
 @pytest.mark.parametrize("keepdims", [False, True])

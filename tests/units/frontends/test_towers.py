@@ -138,6 +138,7 @@ def test_to_order_six(name: str, habit: str) -> None:
         assert found == pytest.approx(wanted(x, order), rel=1e-11, abs=1e-11), order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOWERS)
 def test_compiled_to_order_four(name: str) -> None:
     f, x, wanted = TOWERS[name]

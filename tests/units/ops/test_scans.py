@@ -39,6 +39,7 @@ def test_without_an_axis_the_flattened_value_is_run_through(name):
         getattr(ab, name)(2.5, axis=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NUMPY)
 @pytest.mark.parametrize("n", range(1, 10))
 def test_the_last_running_value_is_the_reduction_and_has_its_slope(name, n, grad):

@@ -183,6 +183,7 @@ def test_the_row_fires_and_names_itself_and_the_line(row: str, name: str) -> Non
     assert any(line.startswith(row) and "test_stability.py" in line for line in changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize(("row", "name"), EVERY)
 def test_the_value_stays_within_rounding(row: str, name: str, dtype: str) -> None:
