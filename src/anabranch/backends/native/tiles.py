@@ -161,32 +161,10 @@ class TileCode(VectorWriter):
     def _loop(
         self, rows: Sequence[str], first: str, last: str, steps: int, starts: Sequence[str]
     ) -> list[str]:
-        vector = self._vector
-        head, body, done = (self._fresh(word) for word in ("head", "body", "done"))
-        before, counter, following = self._block, self._name(), self._name()
-        sums = [self._name() for _ in starts]
-        self._line(f"br label %{head}")
-        self._label(head)
-        place = len(self._lines)
-        goes_on = self._new(f"icmp slt i64 {counter}, {last}")
-        self._line(f"br i1 {goes_on}, label %{body}, label %{done}")
-        self._label(body)
-        grown = list(sums)
-        for step in range(steps):
-            grown = self._step(rows, counter, step, grown)
-        self._line(f"{following} = add i64 {counter}, {steps}")
-        self._line(f"br label %{head}")
-        phis = [f"  {counter} = phi i64 [{first}, %{before}], [{following}, %{body}]"]
-        phis += [
-            f"  {one} = phi {vector} [{start}, %{before}], [{new}, %{body}]"
-            for one, start, new in zip(sums, starts, grown, strict=True)
-        ]
-        self._lines[place:place] = phis
-        self._label(done)
+        with self._growing(last, steps, first, self._vector, starts) as (counter, sums, grown):
+            for step in range(steps):
+                grown[:] = self._step(rows, counter, step, grown)
         return sums
-
-    def _fresh(self, word: str) -> str:
-        return f"{word}{next(self._names)}"
 
     def _step(self, rows: Sequence[str], counter: str, step: int, sums: Sequence[str]) -> list[str]:
         tile = self.tile

@@ -118,29 +118,14 @@ class DotCode(VectorWriter):
 
     def _grown(self, first: str, last: str, turns: int, sums: Sequence[str]) -> list[str]:
         """The sums after a loop from `first` up to `last`, so many vectors a turn."""
-        head, body, done = (f"{word}{next(self._names)}" for word in ("head", "body", "done"))
-        before, counter, following = self._block, self._name(), self._name()
-        held = [self._name() for _ in sums]
-        self._line(f"br label %{head}")
-        self._label(head)
-        place = len(self._lines)
-        goes_on = self._new(f"icmp slt i64 {counter}, {last}")
-        self._line(f"br i1 {goes_on}, label %{body}, label %{done}")
-        self._label(body)
-        grown = list(held)
-        for turn in range(turns):
-            k = counter if turn == 0 else self._new(f"add i64 {counter}, {turn * self._lanes}")
-            x = self._load(self._at("%a", k), self._lanes)
-            for i, start in enumerate(self._starts):
-                n = turn * self._rows + i
-                grown[n] = self._more(grown[n], x, self._load(self._at(start, k), self._lanes))
-        self._line(f"{following} = add i64 {counter}, {turns * self._lanes}")
-        self._line(f"br label %{head}")
-        phis = [f"  {counter} = phi i64 [{first}, %{before}], [{following}, %{body}]"]
-        for name, old, new in zip(held, sums, grown, strict=True):
-            phis.append(f"  {name} = phi {self._vector} [{old}, %{before}], [{new}, %{body}]")
-        self._lines[place:place] = phis
-        self._label(done)
+        step = turns * self._lanes
+        with self._growing(last, step, first, self._vector, sums) as (counter, held, grown):
+            for turn in range(turns):
+                k = counter if turn == 0 else self._new(f"add i64 {counter}, {turn * self._lanes}")
+                x = self._load(self._at("%a", k), self._lanes)
+                for i, start in enumerate(self._starts):
+                    n = turn * self._rows + i
+                    grown[n] = self._more(grown[n], x, self._load(self._at(start, k), self._lanes))
         return held
 
     def _more(self, total: str, x: str, y: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from anabranch.backends.native.emit import Emitter, memory_type
@@ -55,19 +55,37 @@ class Writer:
     @contextmanager
     def _counted_to(self, count: str, by: int = 1, first: str = "0") -> Iterator[str]:
         """The same for a count that is known when it runs, and may be 0."""
+        with self._growing(count, by, first, "", ()) as (counter, _, _):
+            yield counter
+
+    @contextmanager
+    def _growing(
+        self, count: str, by: int, first: str, kind: str, starts: Sequence[str]
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        """Such a loop that carries values of this kind from turn to turn.
+
+        The block gets the counter, what the values are when a turn begins, and behind the loop,
+        and a list of the same, in which it puts what they are when the turn ends.
+        """
         head, body, done = (f"{word}{next(self._names)}" for word in ("head", "body", "done"))
         before, counter, following = self._block, self._name(), self._name()
+        held = [self._name() for _ in starts]
+        grown = list(held)
         self._line(f"br label %{head}")
         self._label(head)
         place = len(self._lines)
         goes_on = self._new(f"icmp slt i64 {counter}, {count}")
         self._line(f"br i1 {goes_on}, label %{body}, label %{done}")
         self._label(body)
-        yield counter
+        yield counter, held, grown
         self._line(f"{following} = add i64 {counter}, {by}")
         self._line(f"br label %{head}")
-        phi = f"  {counter} = phi i64 [{first}, %{before}], [{following}, %{self._block}]"
-        self._lines.insert(place, phi)
+        phis = [f"  {counter} = phi i64 [{first}, %{before}], [{following}, %{self._block}]"]
+        phis += [
+            f"  {name} = phi {kind} [{start}, %{before}], [{new}, %{self._block}]"
+            for name, start, new in zip(held, starts, grown, strict=True)
+        ]
+        self._lines[place:place] = phis
         self._label(done)
 
     def _moved_on(self, base: str, dtype: DType, elements: str) -> str:
