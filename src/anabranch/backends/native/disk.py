@@ -69,7 +69,6 @@ class Store:
     def __init__(self, directory: Path, bound: int) -> None:
         self.directory = directory
         self.bound = bound
-        self._size: int | None = None  # as this process knows it
         self._is_refused = False
         self._lock = threading.Lock()
 
@@ -103,7 +102,6 @@ class Store:
     def clear(self) -> int:
         """Remove all entries; gives how many there were."""
         with self._lock:
-            self._size = None
             return sum(_remove(path) for path, _, _ in self._entries())
 
     def size(self) -> int:
@@ -122,22 +120,18 @@ class Store:
         except OSError:
             _remove(Path(name))
             raise
-        if self._size is None:
-            self._size = self.size()
-        else:
-            self._size += len(data)
-        if self._size > self.bound:
-            self._size = self._shrunk(path)
+        self._shrink(path)
 
-    def _shrunk(self, newest: Path) -> int:
-        """Remove what was not used for longest; gives the size then."""
+    def _shrink(self, newest: Path) -> None:
+        """Remove what was not used for longest, if the entries, other processes' too, are many."""
         entries = sorted(self._entries(), key=lambda entry: (entry[0] == newest, entry[2]))
         size = sum(size for _, size, _ in entries)
+        if size <= self.bound:
+            return
         for path, length, _ in entries:
             if size <= self.bound * _SHRUNK:
                 break
             size -= length * _remove(path)
-        return size
 
     def _entries(self) -> Iterator[tuple[Path, int, float]]:
         """Path, bytes and time of last use of each; what nobody will finish goes on the way."""
