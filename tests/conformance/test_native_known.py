@@ -6,12 +6,9 @@ import numpy as np
 import pytest
 
 import anabranch as ab
+from anabranch.backends.plan import Kernel
 from anabranch.core.registry import registered_ops
 from anabranch.testing.cases import cases, outputs_of
-
-pytest.importorskip("llvmlite")
-
-from anabranch.backends.plan import Kernel
 
 OPS = [op for op in registered_ops() if op.arity != 0]
 

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.plan import Kernel, Limits
 from anabranch.frontends.explaining import Explanation
 

@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native import disk
 from anabranch.backends.native.disk import Store, key_of
 from anabranch.core.registry import temporary_ops

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native import target
 
 SCRIPT = Path(__file__).with_name("guarded.py")

@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.ops import patches
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native.executable import NativeExecutable
 from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program
+from anabranch.ops import patches
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 12))

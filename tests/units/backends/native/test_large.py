@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native import program as program_module
 from anabranch.backends.native.program import MOST_LINES, MOST_STEPS, Program
 

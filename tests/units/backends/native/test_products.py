@@ -7,9 +7,6 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native import blocks, operands, partition, products
 from anabranch.backends.native.schedule import Product
 

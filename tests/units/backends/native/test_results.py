@@ -11,9 +11,6 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native import layout
 from anabranch.backends.native.results import ResultPool, result_pool, size_class
 

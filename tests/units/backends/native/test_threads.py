@@ -14,9 +14,6 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-
-pytest.importorskip("llvmlite")
-
 from anabranch.backends.native import executable, partition, threads
 from anabranch.backends.native.schedule import Loop
 
