@@ -94,6 +94,25 @@ def fitted(f: Callable[[Any], Any], low: Any, high: Any, degree: int) -> list[fl
     return [float(c) for c in polynomial(f, low, high, mp.mpf(0), degree)]
 
 
+def erf_tail(degree: int, end: float) -> list[float]:
+    """exp(x*x) erfc(x) (x + ERFCX_TURN) = ERF_TAIL(u) as far as 1 - erfc(x) needs it.
+
+    By least squares: an error weighs as much as it changes erf, which is less and less.
+    """
+    count = 60
+    low, high = turned(ERF_END), turned(end)
+    terms, values = mp.matrix(count, degree + 1), mp.matrix(count, 1)
+    for k in range(count):
+        node = mp.cos((2 * k + 1) * mp.pi / (2 * count))
+        u = (low + high) / 2 + (high - low) / 2 * node
+        x = ERFCX_TURN * (1 + u) / (1 - u)
+        weight = mp.exp(-x * x) / mp.erf(x) / (x + ERFCX_TURN)
+        values[k] = weight * erfcx_turned(u)
+        for power in range(degree + 1):
+            terms[k, power] = weight * u**power
+    return [float(c) for c in mp.lu_solve(terms, values)]
+
+
 def parts(value: Any, bits: int, count: int) -> list[float]:
     """A number as a sum of floats of so many bits, each rounded to nearest."""
     found = []
@@ -135,15 +154,22 @@ def print_constants() -> None:
     print(f"ERFCX_TURN, ERF_END, SINH_END = {ERFCX_TURN}, {ERF_END}, {SINH_END}")
 
 
+def print_numbers(name: str, numbers: list[float]) -> None:
+    """A tuple, one number a line."""
+    print(f"{name} = (")
+    for c in numbers:
+        print(f"    {c!r},")
+    print(")")
+
+
 def main() -> None:
     """Print the module."""
     print('"""Coefficients by rising powers; made by `scripts/fit_coefficients.py`."""\n')
     for name, (f, low, high, *degrees) in FITS.items():
         for bits, degree in zip((64, 32), degrees, strict=True):
-            print(f"{name}_{bits} = (")
-            for c in fitted(f, low, high, degree):
-                print(f"    {c!r},")
-            print(")")
+            print_numbers(f"{name}_{bits}", fitted(f, low, high, degree))
+    for bits, degree, end in ((64, 12, 6.0), (32, 6, 4.0)):
+        print_numbers(f"ERF_TAIL_{bits}", erf_tail(degree, end))
     print(f"HALF_PI = {tuple(parts(mp.pi / 2, 53, 3))!r}")
     print_constants()
     with mp.workdps(500):  # 64 zero bits, then the binary digits of 2/pi

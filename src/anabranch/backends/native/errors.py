@@ -56,7 +56,14 @@ class ErrorFunctions(Circular):
     def erf(self, x: Val) -> Val:
         a = self.absolute(x)
         small = self.add(x, self._erf_rest(x))
-        large = self.subtract(self._c(x, 1.0), self._erfc_positive(a))
+        # 1 - erfc(a): what is taken away is small, and need not be as exact as erfc is.
+        one = self._c(x, 1.0)
+        w = self.divide(
+            one, self.add(self.at_most(a, self.bell_end(a)), self._c(x, fitted.ERFCX_TURN))
+        )
+        u = self.fma(w, self._c(x, -2 * fitted.ERFCX_TURN), one)
+        bell = self.multiply(self.exp_neg_square(x), w)
+        large = self.fma(self.negative(bell), self.polynomial(u, self.table(x, "ERF_TAIL")), one)
         return self.select(self.below(a, fitted.ERF_END), small, self.copysign(large, x))
 
     @on_floats
