@@ -18,6 +18,7 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
+from anabranch.backends.native.ordering import ordered
 from anabranch.backends.native.schedule import (
     Loop,
     Place,
@@ -238,6 +239,7 @@ class LoopCode(ChunkWriter):
             grown = {
                 i: self._reduction(node).joined(e, held[i], values[node.id]) for node, i in sums
             }
+            e.lines[:] = ordered(e.lines)
             self._take(e)
             for node, i in sums:
                 kind = e.type(register_type(node.avals[0].dtype))
