@@ -20,10 +20,10 @@ mp.mp.dps = 60
 
 
 def exp_rest(t: Any) -> Any:
-    """(exp(t) - 1 - t - t**2/2) / t**3, by its series where the quotient would cancel."""
+    """(exp(t) - 1 - t) / t**2, by its series where the quotient would cancel."""
     if abs(t) > 1e-3:
-        return (mp.exp(t) - 1 - t - t**2 / 2) / t**3
-    return mp.nsum(lambda k: t**k / mp.factorial(k + 3), [0, 20])
+        return (mp.exp(t) - 1 - t) / t**2
+    return mp.nsum(lambda k: t**k / mp.factorial(k + 2), [0, 20])
 
 
 def of_square(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -51,8 +51,8 @@ ERFCX_TURN, ERF_END, SINH_END = 4.0, 0.8125, 1.0  # where pieces begin
 HALF_LOG_2 = mp.log(2) / 2 * mp.mpf("1.0005")
 # name: function, interval, degrees for float64 and float32
 FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
-    # exp(t) = 1 + t + t*t * (1/2 + t * EXP(t))
-    "EXP": (exp_rest, -HALF_LOG_2, HALF_LOG_2, 8, 3),
+    # exp(t) = 1 + t + t*t * EXP(t)
+    "EXP": (exp_rest, -HALF_LOG_2, HALF_LOG_2, 10, 4),
     # log(1+g) = g - (g*g/2 - s * (g*g/2 + z * LOG(z))), with s = g/(2+g), z = s*s
     "LOG": (
         of_square(log_rest),

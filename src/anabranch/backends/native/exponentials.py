@@ -56,7 +56,7 @@ class Exponentials(Functions):
 
     def _expm1_polynomial(self, r: Val) -> Val:
         """(exp(r) - 1 - r) / r**2."""
-        return self.polynomial(r, [0.5, *self.table(r, "EXP")])
+        return self.polynomial(r, self.table(r, "EXP"))
 
     def _power(self, n: Val, dtype: DType, more: int = 0) -> Val:
         """2**(n + more), a normal number, for an n from `_reduced`."""
@@ -170,7 +170,7 @@ class Exponentials(Functions):
         return self.copysign(self.select(is_small, small, self._hyperbolic(a, -1.0)), x)
 
     def _halved(self, x: Val) -> Halved:
-        """What tanh(x) and its slope are made of; a loop that wants both has it once."""
+        """What tanh(x), its slope and sigmoid(2x) are made of, once in a loop that has several."""
         low = -748.0 if x.dtype == F64 else -107.0
         a = self.copysign(x, self._c(x, -1.0))
         n, r = self._reduced(self.at_least(self.add(a, a), low))
@@ -200,18 +200,12 @@ class Exponentials(Functions):
 
     @on_floats
     def sigmoid(self, x: Val) -> Val:
-        power = self.exp(self.negative(self.absolute(x)))
-        one = self._c(x, 1.0)
-        is_low = self.less(x, self._c(x, 0.0))
-        top, bottom = self.select(is_low, power, one), self.add(one, power)
-        quotient = self.divide(top, bottom)
-        # What the sum and the division have rounded away, put back: bottom's reciprocal is the
-        # quotient or its complement, near enough for so small a term.
-        lost = self.subtract(power, self.subtract(bottom, one))
-        rest = self.fma(self.negative(quotient), bottom, top)
-        rest = self.fma(self.negative(quotient), lost, rest)
-        reciprocal = self.select(is_low, self.subtract(one, quotient), quotient)
-        return self.fma(rest, reciprocal, quotient)
+        # 1 / (1 + exp(-|x|)), times that exponential below 0; the slope asks for x/2 as well.
+        h = self._halved(self.multiply(self._c(x, 0.5), x))
+        more = self.fma(h.rest, self.add(h.part, self._c(x, 1.0)), h.part)
+        low = self.multiply(self._c(x, 0.25), self.fma(h.q, more, h.q))
+        high = self.fma(h.q, h.rest, h.q)
+        return self.select(self.below(x, 0.0), self.multiply(low, h.power), high)
 
     @on_floats
     def sech_squared(self, x: Val) -> Val:
