@@ -59,9 +59,9 @@ class ErrorFunctions(Circular):
         # 1 - erfc(a): what is taken away is small, and need not be as exact as erfc is.
         one = self._c(x, 1.0)
         w = self.divide(
-            one, self.add(self.at_most(a, self.bell_end(a)), self._c(x, fitted.ERFCX_TURN))
+            one, self.add(self.at_most(a, self.bell_end(a)), self._c(x, fitted.ERF_TURN))
         )
-        u = self.fma(w, self._c(x, -2 * fitted.ERFCX_TURN), one)
+        u = self.fma(w, self._c(x, -2 * fitted.ERF_TURN), one)
         bell = self.multiply(self.exp_neg_square(x), w)
         large = self.fma(self.negative(bell), self.polynomial(u, self.table(x, "ERF_TAIL")), one)
         return self.select(self.below(a, fitted.ERF_END), small, self.copysign(large, x))

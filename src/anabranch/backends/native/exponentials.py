@@ -56,7 +56,7 @@ class Exponentials(Functions):
 
     def _expm1_polynomial(self, r: Val) -> Val:
         """(exp(r) - 1 - r) / r**2."""
-        return self.polynomial(r, self.table(r, "EXP"))
+        return self.polynomial(r, [0.5, *self.table(r, "EXP")])
 
     def _power(self, n: Val, dtype: DType, more: int = 0) -> Val:
         """2**(n + more), a normal number, for an n from `_reduced`."""
