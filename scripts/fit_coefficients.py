@@ -47,7 +47,7 @@ def turned(x: Any) -> Any:
 
 
 TINY = mp.mpf(10) ** -25
-ERF_TURN = 3.0  # so that where erf is least exact, the sum of both loses one bit only
+TAIL_START, ERF_TURN = 1.0, 2.0  # so that where erf is least exact, x + ERF_TURN is below 4
 ERFCX_TURN, ERF_END, SINH_END = 4.0, 0.8125, 1.0  # where pieces begin
 HALF_LOG_2 = mp.log(2) / 2 * mp.mpf("1.0005")
 # name: function, interval, degrees for float64 and float32
@@ -73,8 +73,8 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
     "ARCSIN": (of_square(lambda x: (mp.asin(x) - x) / x**3), TINY, mp.mpf("0.2501"), 12, 5),
     # arctan(x) = x + x*z * ARCTAN(z), up to tan(pi/8)
     "ARCTAN": (of_square(lambda x: (mp.atan(x) - x) / x**3), TINY, mp.mpf("0.1716"), 11, 4),
-    # erf(x) = x + x * ERF(z), up to ERF_END
-    "ERF": (of_square(lambda x: mp.erf(x) / x - 1), TINY, ERF_END**2, 11, 5),
+    # erf(x) = x + x * ERF(z), up to ERF_END for erfc, up to TAIL_START for erf
+    "ERF": (of_square(lambda x: mp.erf(x) / x - 1), TINY, TAIL_START**2, 13, 6),
     # exp(x*x) erfc(x) = w * ERFCX(u), w = 1 / (x + ERFCX_TURN), u = 1 - 2 ERFCX_TURN w
     "ERFCX": (erfcx_turned, turned(ERF_END), turned(27.3), 20, 10),
     # atanh(s)/s = 1 + z/3 + z*z * ATANH(z), as for LOG
@@ -124,7 +124,7 @@ def erf_tail(degree: int, end: float) -> list[float]:
         x = ERF_TURN * (1 + u) / (1 - u)
         return mp.exp(x * x) * mp.erfc(x) * (x + ERF_TURN)
 
-    low, high = ((mp.mpf(x) - ERF_TURN) / (mp.mpf(x) + ERF_TURN) for x in (ERF_END, end))
+    low, high = ((mp.mpf(x) - ERF_TURN) / (mp.mpf(x) + ERF_TURN) for x in (TAIL_START, end))
     return weighted(turned_back, erf_weight, low, high, degree)
 
 
@@ -167,7 +167,7 @@ def print_constants() -> None:
     print(f"TWICE_LOG2_E = {tuple(parts(2 / mp.log(2), 53, 2))!r}")
     print(f"CBRT = {tuple(fitted(mp.cbrt, 0.7, 5.7, 6))!r}")
     print(f"ERFCX_TURN, ERF_TURN = {ERFCX_TURN}, {ERF_TURN}")
-    print(f"ERF_END, SINH_END = {ERF_END}, {SINH_END}")
+    print(f"ERF_END, TAIL_START, SINH_END = {ERF_END}, {TAIL_START}, {SINH_END}")
 
 
 def print_numbers(name: str, numbers: list[float]) -> None:

@@ -64,7 +64,7 @@ class ErrorFunctions(Circular):
         u = self.fma(w, self._c(x, -2 * fitted.ERF_TURN), one)
         bell = self.multiply(self.exp_neg_square(x), w)
         large = self.fma(self.negative(bell), self.polynomial(u, self.table(x, "ERF_TAIL")), one)
-        return self.select(self.below(a, fitted.ERF_END), small, self.copysign(large, x))
+        return self.select(self.below(a, fitted.TAIL_START), small, self.copysign(large, x))
 
     @on_floats
     def erfc(self, x: Val) -> Val:
