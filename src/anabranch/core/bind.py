@@ -141,8 +141,11 @@ def bind(op: Op | str, *args: Any, **attrs: Any) -> Any:
     if door is not None:
         return door.apply(record, args, attrs)
     kinds = (*map(type, args),)
-    apply = _appliers.get(kinds)
-    return (apply or _applier(kinds))(record, args, attrs)
+    try:  # in nearly every call it is there
+        apply = _appliers[kinds]
+    except KeyError:
+        apply = _applier(kinds)
+    return apply(record, args, attrs)
 
 
 def _applier(kinds: tuple[type, ...]) -> Apply:
