@@ -79,7 +79,8 @@ class CompiledFunction:
         tracked = any(type(v) is Tensor and v.is_tracked for v in values)
         if state.recording and tracked and (gives_tensors or state.transforms):
             return trace.result(replay(trace.graph, values) if trace.graph.outputs else [])
-        self._offer_quick_entry(trace, program, leaves, structure)
+        if self._offer_quick_entry(trace, program, leaves, structure):
+            return self(*args, **kwargs)
         results = program.run(_arguments(program, values)) if trace.graph.outputs else []
         if gives_tensors:
             results = [make_tensor(out) for out in results]
@@ -129,17 +130,21 @@ class CompiledFunction:
 
     def _offer_quick_entry(
         self, trace: Trace, program: Program, leaves: list[Any], structure: Any
-    ) -> None:
-        """Let machine code take the calls it can; each entry hands on to the one before it."""
+    ) -> bool:
+        """Let machine code take the calls it can; each entry hands on to the one before it.
+
+        True if there is a new one, which may take this call already.
+        """
         boxes = id(program), *(type(leaf) is Tensor for leaf in leaves)
         if boxes in self._offered or self._entries == _MANY_COMPILES:
-            return
+            return False
         self._offered.add(boxes)
         slow = type(self).__call__ if self._entries else weakly(CompiledFunction.__call__, self)
         entry = quick_entry(self.name, trace, program, leaves, structure, slow)
         if entry is not None:  # Python looks up __call__ in the type, so it gets one of its own
             self._entries += 1
             self.__class__ = type("CompiledFunction", (CompiledFunction,), {"__call__": entry})
+        return entry is not None
 
     def _note(self, reason: str) -> None:
         self._reasons.append(reason)
