@@ -1,4 +1,4 @@
-"""Names of a package whose modules are loaded when somebody first uses them."""
+"""Modules that are loaded when somebody first uses them, and names of packages that they hold."""
 
 from __future__ import annotations
 
@@ -6,6 +6,33 @@ import importlib
 import sys
 from collections.abc import Mapping
 from typing import Any
+
+
+class LateModule:
+    """Stands for a module until somebody looks into it, which loads it.
+
+    Beside each stands the same import under `TYPE_CHECKING`, for people and type checkers.
+
+    Example:
+        >>> from anabranch.core.late import LateModule
+        >>> mathematics = LateModule("math")
+        >>> mathematics
+        <math, loaded at its first use>
+        >>> mathematics.sqrt(9.0)
+        3.0
+    """
+
+    def __init__(self, name: str) -> None:
+        self._late_name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module(self._late_name), name)
+        if not name.startswith("__"):
+            setattr(self, name, found)
+        return found
+
+    def __repr__(self) -> str:
+        return f"<{self._late_name}, loaded at its first use>"
 
 
 def late_names(namespace: dict[str, Any], modules: Mapping[str, str]) -> None:

@@ -11,16 +11,21 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.backends.native import disk, target
-from anabranch.backends.native.program import Program
 from anabranch.backends.native.view import View
 from anabranch.core.config import options
 from anabranch.core.graph import Graph
 from anabranch.core.identity import all_parts, structure_hash
+from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.core.op import Kernel, Op
+
+if TYPE_CHECKING:
+    from anabranch.backends.native import program as programs
+else:
+    programs = LateModule("anabranch.backends.native.program")
 
 _ROOMS = ("core", "ops", "backends")  # what decides the code that is written for a graph
 
@@ -85,17 +90,21 @@ def code_of(graph: Graph, donated: Mapping[int, int]) -> Code:
     store = disk.store()
     key = None if store is None else _key(graph, donated)
     if store is None or key is None:
-        return written(Program(graph, target.host().vector_bytes, donated), target.object_code)
+        return written(_program(graph, donated), target.object_code)
     found = store.read(key)
     if found is not None:
         disk.counts.found += 1
         return Code.of_parts(found)
-    code = written(Program(graph, target.host().vector_bytes, donated), target.emitted)
+    code = written(_program(graph, donated), target.emitted)
     store.write(key, code.parts())
     return code
 
 
-def written(program: Program, emit: Any) -> Code:
+def _program(graph: Graph, donated: Mapping[int, int]) -> programs.Program:
+    return programs.Program(graph, target.host().vector_bytes, donated)
+
+
+def written(program: programs.Program, emit: Any) -> Code:
     """The code of a program, by this way from IR to machine code."""
     called = tuple(
         Callback(
@@ -108,7 +117,7 @@ def written(program: Program, emit: Any) -> Code:
     return Code(objects, program.workspace, called, program.time, program.shares)
 
 
-def _view(program: Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:
+def _view(program: programs.Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:
     view = program.schedule.places[edge.node.id, edge.index].view
     return view.offset, view.shape, view.strides
 
