@@ -1,0 +1,134 @@
+"""What is loaded when: the package at its import, a module when what it makes is asked for."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import anabranch as ab
+from anabranch.contents import CONTENTS
+from anabranch.core.leaves import LEAVES
+from anabranch.core.registry import functions, registered_ops
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "anabranch"
+
+
+def printed(program: str) -> list[str]:
+    """The words that a new process prints."""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    return ran.stdout.split()
+
+
+def test_the_table_of_contents_is_what_the_records_say() -> None:
+    ran = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "contents.py", "--print"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    now = (PACKAGE / "contents.py").read_text(encoding="utf-8")
+    assert ran.stdout == now, "python scripts/contents.py writes it"
+
+
+def test_the_table_of_contents_leaves_nothing_out() -> None:
+    named = [name for names in CONTENTS.values() for name in names.split()]
+    assert len(named) == len(set(named))
+    ours = [*functions(), *(op.name for op in registered_ops() if op not in LEAVES)]
+    assert set(ours) == set(named)
+
+
+def test_what_the_table_of_contents_does_not_know_is_found_all_the_same() -> None:
+    program = """
+import sys, types
+sys.modules["anabranch.contents"] = empty = types.ModuleType("anabranch.contents")
+empty.CONTENTS = {}
+import anabranch as ab
+x = ab.tensor(1.0, requires_grad=True)
+print(ab.softmax.__name__, ab.linalg.solve.__name__, (x + 1.0).node.op.name)
+"""
+    assert printed(program) == ["softmax", "solve", "add"]
+
+
+def test_a_function_is_loaded_with_its_module_when_it_is_asked_for() -> None:
+    program = """
+import sys
+import anabranch as ab
+assert "anabranch.composed.pooling" not in sys.modules and "avg_pool" not in vars(ab)
+first = ab.avg_pool
+assert "anabranch.composed.pooling" in sys.modules
+assert ab.avg_pool is first is vars(ab)["avg_pool"]
+import anabranch.composed
+assert ab.composed.pooling is sys.modules["anabranch.composed.pooling"]
+assert not hasattr(ab.composed, "nothing") and not hasattr(ab.ops, "nothing")
+print(*(name for name in sys.modules if name.startswith("anabranch.ops.spectral")))
+print(ab.ops.spectral.svd.name)
+"""
+    assert printed(program) == ["linalg.svd"]
+
+
+def test_a_users_op_cannot_take_the_name_of_one_that_is_not_loaded() -> None:
+    program = """
+import sys
+import anabranch as ab
+assert "anabranch.ops.spectral" not in sys.modules
+try:
+    ab.Op("linalg.svd", aval=lambda x: x, ref=lambda x: x, doc="Mine.")
+except ab.ArgumentError as error:
+    print(error.code)
+"""
+    assert printed(program) == ["duplicate-op"]
+
+
+def test_the_public_names_that_load_late_are_imported_for_type_checkers_too() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (call,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "_late_names"
+    )
+    late = ast.literal_eval(call.args[1])
+    (typing,) = (node for node in tree.body if isinstance(node, ast.If))
+    shown = {}
+    for node in typing.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                is_module = node.module == "anabranch"
+                shown[alias.asname] = f"anabranch.{alias.name}" if is_module else node.module
+    assert late == shown
+    assert set(late) <= set(dir(ab)) and set(late) <= set(ab.__all__)
+
+
+def late_modules(file: Path) -> list[tuple[str, str]]:
+    """The names and modules that a file loads late."""
+    return [
+        (node.targets[0].id, node.value.args[0].value)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) in ("LateModule", "_LateModule")
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value.args[0], ast.Constant)
+    ]
+
+
+@pytest.mark.parametrize(
+    "file", [f for f in sorted(PACKAGE.rglob("*.py")) if late_modules(f)], ids=lambda f: f.stem
+)
+def test_a_module_that_loads_late_is_imported_for_type_checkers_too(file: Path) -> None:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    shown = set()
+    for guard in (node for node in tree.body if isinstance(node, ast.If)):
+        for node in guard.body:
+            if isinstance(node, ast.Import):
+                shown |= {(alias.asname or alias.name, alias.name) for alias in node.names}
+            if isinstance(node, ast.ImportFrom):
+                shown |= {(a.asname or a.name, f"{node.module}.{a.name}") for a in node.names}
+    late = {one for one in late_modules(file) if file != PACKAGE / "__init__.py"}
+    assert late <= shown
