@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.backends.plan import Plan, Timing
-from anabranch.core.graph import Graph
+if TYPE_CHECKING:
+    from anabranch.backends.plan import Plan, Timing
+    from anabranch.core.graph import Graph
 
 
 @dataclass(frozen=True)

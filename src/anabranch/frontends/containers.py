@@ -5,9 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import optree
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    import optree
+else:
+    optree = LateModule("optree")
 
 _NAMESPACE = "anabranch"
 _registered: set[type] = set()

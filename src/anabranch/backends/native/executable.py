@@ -19,7 +19,6 @@ from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.table import free_workspace
 from anabranch.backends.native.taking import is_taken
 from anabranch.backends.native.view import View
-from anabranch.backends.plan import Plan, Timing
 from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from anabranch.backends.native import account, timing
     from anabranch.backends.native import program as programs
     from anabranch.backends.native import raw as unchecked
+    from anabranch.backends.plan import Plan, Timing
 else:  # what writes code and looks at it is not loaded where the code is on disk
     account = LateModule("anabranch.backends.native.account")
     programs = LateModule("anabranch.backends.native.program")
