@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from anabranch.core.record import record
 
 if TYPE_CHECKING:
     from anabranch.backends.plan import Plan, Timing
     from anabranch.core.graph import Graph
 
 
-@dataclass(frozen=True)
+@record
 class Capabilities:
     """What passes may count on: which ops and dtypes (by name) the backend takes; None for all."""
 
@@ -19,7 +20,7 @@ class Capabilities:
     dtypes: frozenset[str] | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Same:
     """In a pattern: this very object, and no other."""
 
@@ -31,7 +32,7 @@ class Same:
 Pattern = int | Same | tuple[type, Sequence[Any]]
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """How users call a program as a Python function.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from anabranch.core.aval import Aval, aval
 from anabranch.core.bind import bind
 from anabranch.core.dtype import FLOATS, WEAK_DTYPES, DType, promote
 from anabranch.core.entry import boundary
+from anabranch.core.record import record
 from anabranch.core.registry import (
     functions,
     is_op,
@@ -25,14 +26,14 @@ from anabranch.errors import DTypeError, ShapeError
 Rule = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record
 class NoGradient:
     """The path ends here: the output does not depend smoothly on this input."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class Unsupported:
     """A rule that does not exist, with the reason; it raises only when it is needed."""
 
@@ -51,7 +52,7 @@ _NOT_WRITTEN: Final = Unsupported("no such rule is written yet")
 Slot = Rule | NoGradient | Unsupported | float  # a number stands for a constant partial
 
 
-@dataclass(frozen=True)
+@record
 class Kernel:
     """Machine code that is a loop nest of its own.
 
@@ -64,7 +65,7 @@ class Kernel:
     join: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class MadeOf:
     """Machine code that is that of other ops.
 
@@ -75,7 +76,7 @@ class MadeOf:
     rule: Rule
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Op:
     """One kind of operation.
 

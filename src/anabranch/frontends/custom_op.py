@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from anabranch.core.aval import Aval
@@ -15,6 +14,7 @@ from anabranch.core.identity import structure_hash
 from anabranch.core.late import LateModule
 from anabranch.core.node import Edge
 from anabranch.core.op import NO_GRADIENT, NoGradient, Op, Unsupported
+from anabranch.core.record import record
 from anabranch.core.replay import replay
 from anabranch.diff.needs import read_values
 from anabranch.errors import NoGradientError, ShapeError
@@ -28,7 +28,7 @@ else:
 Slots = Sequence[int | NoGradient | Unsupported]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class CustomOp(Op):
     """The record of one traced signature of a function; it is in no table.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from anabranch.core.aval import Aval
@@ -17,6 +17,7 @@ from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
+from anabranch.core.record import record
 from anabranch.core.text import edge_text
 from anabranch.errors import ArgumentError
 from anabranch.passes.pattern import (
@@ -33,7 +34,7 @@ from anabranch.passes.rewrite import Rewrite, copied, place
 _ROUNDS = 16  # how often rows may follow one another at one node
 
 
-@dataclass(frozen=True)
+@record
 class Rule:
     """One row: a pattern, what it becomes, and what that may change.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from anabranch.core.identity import all_parts, structure_hash
 from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.core.op import Kernel, Op
+from anabranch.core.record import record
 
 if TYPE_CHECKING:
     from anabranch.backends.native import program as programs
@@ -30,7 +31,7 @@ else:
 _ROOMS = ("core", "ops", "backends")  # what decides the code that is written for a graph
 
 
-@dataclass(frozen=True)
+@record
 class Callback:
     """A node that runs in the reference, or may be left to it.
 
@@ -43,7 +44,7 @@ class Callback:
     views: tuple[tuple[int, Sequence[int], Sequence[int]] | None, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Code:
     """The machine code of a program.
 
