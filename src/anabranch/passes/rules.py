@@ -31,6 +31,7 @@ from anabranch.passes.pattern import (
 )
 from anabranch.passes.rewrite import Rewrite, copied, place
 
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _ROUNDS = 16  # how often rows may follow one another at one node
 
 
@@ -124,7 +125,11 @@ Rule.__post_init__ = boundary(Rule.__post_init__)  # type: ignore[method-assign]
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__") or code.co_flags & _VARIADIC:
+        return tuple(inspect.signature(function).parameters)
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names
 
 
 def _chosen(names: Iterable[str], match: Match, out: Aval) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -165,5 +166,15 @@ def _is_ours(function: Any) -> bool:
 def _source() -> str | None:
     """A digest of the library's own files that decide what is written; None without files."""
     root = Path(__file__).parents[2]
-    files = [file for room in _ROOMS for file in sorted((root / room).rglob("*.py"))]
-    return disk.key_of(*(file.read_bytes() for file in files)) if files else None
+    found = (one for room in _ROOMS for one in sorted(os.walk(root / room)))
+    files = [os.path.join(at, n) for at, _, names in found for n in sorted(names) if _is_code(n)]
+    return disk.key_of(*map(_content, files)) if files else None
+
+
+def _is_code(name: str) -> bool:
+    return name.endswith((".py", ".ll"))
+
+
+def _content(file: str) -> bytes:
+    with open(file, "rb", buffering=0) as opened:
+        return opened.read()
