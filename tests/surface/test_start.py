@@ -132,3 +132,79 @@ def test_a_module_that_loads_late_is_imported_for_type_checkers_too(file: Path) 
                 shown |= {(a.asname or a.name, f"{node.module}.{a.name}") for a in node.names}
     late = {one for one in late_modules(file) if file != PACKAGE / "__init__.py"}
     assert late <= shown
+
+
+# What may be loaded. A name here costs everybody who imports the package, or starts a program
+# whose code is on disk: whoever adds one has looked for a way without it.
+AT_IMPORT = {
+    "anabranch": "backends composed contents core diff errors frontends ops",
+    "anabranch.backends": "base native reference",
+    "anabranch.core": (
+        "attention aval bind check config domain dtype entry graph guard identity late leaves node"
+        " nonfinite op operators packing places record registry replay sample source strictness"
+        " text told values"
+    ),
+    "anabranch.diff": "call forward needs refusing region reverse rules",
+    "anabranch.frontends": (
+        "arguments captures compiled containers conversions donation eager engine entries"
+        " evaluation execution manual quick signatures stale tensor trace transforms"
+    ),
+    "anabranch.ops": "elementwise layout places rules select",
+}
+NOT_AT_IMPORT = {
+    *("difflib", "hashlib", "importlib.resources", "json", "llvmlite", "optree", "pathlib"),
+    *("pkgutil", "tempfile"),
+}
+AT_SECOND_START = {
+    "anabranch.backends.native": (
+        "calls code disk emit entry executable expand instructions layout pool reductions results"
+        " results_code table taking target threads view writer"
+    ),
+    "anabranch.core": "spare",
+    "anabranch.ops": "brackets elementary extrema gather index logic matrices norms powers reduce",
+    "anabranch.passes": (
+        "algebra fold merge parts pattern pipeline prune restate rewrite rules stability"
+    ),
+    "anabranch": "passes",
+}
+LOADED = """
+import sys
+import numpy
+before = set(sys.modules)
+import anabranch as ab
+PROGRAM
+for name, module in list(sys.modules.items()):
+    if name not in before and getattr(module, "__spec__", None) is not None:
+        print(name)
+"""
+
+
+def full(modules: dict[str, str]) -> set[str]:
+    return {f"{room}.{name}" for room, names in modules.items() for name in names.split()}
+
+
+def ours(loaded: list[str]) -> set[str]:
+    return {name for name in loaded if name.startswith("anabranch.")}
+
+
+def test_importing_the_package_loads_what_every_program_needs_and_no_more() -> None:
+    loaded = printed(LOADED.replace("PROGRAM", ""))
+    assert ours(loaded) == full(AT_IMPORT)
+    assert not NOT_AT_IMPORT & set(loaded)
+
+
+def test_a_second_start_loads_nothing_that_writes_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("llvmlite")
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("ANABRANCH_CACHE_DIR", str(tmp_path))
+    program = LOADED.replace(
+        "PROGRAM",
+        "f = lambda x, y: (ab.sum(x * y) + y) ** 2\n"
+        "ab.compile(ab.value_and_grad(f, (0, 1)))(numpy.ones(20), 3.0)\n",
+    )
+    first, second = printed(program), printed(program)
+    writers = {f"anabranch.backends.native.{name}" for name in ("program", "loops", "schedule")}
+    assert writers <= ours(first)
+    assert ours(second) - full(AT_IMPORT) == full(AT_SECOND_START)
