@@ -105,6 +105,7 @@ _late_names(
         "why": "anabranch.inspection.looking",
         "Report": "anabranch.inspection.report",
         "linalg": "anabranch.linalg",
+        "passes": "anabranch.passes",
         "random": "anabranch.random",
         "testing": "anabranch.testing",
         "check_gradients": "anabranch.testing.gradients",
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from anabranch import cache as cache
     from anabranch import datasets as datasets
     from anabranch import linalg as linalg
+    from anabranch import passes as passes
     from anabranch import random as random
     from anabranch import testing as testing
     from anabranch import xp as xp
