@@ -208,3 +208,57 @@ def test_a_second_start_loads_nothing_that_writes_code(
     writers = {f"anabranch.backends.native.{name}" for name in ("program", "loops", "schedule")}
     assert writers <= ours(first)
     assert ours(second) - full(AT_IMPORT) == full(AT_SECOND_START)
+
+
+def test_threads_that_ask_at_the_same_time_all_get_whole_functions() -> None:
+    program = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+import numpy as np
+import anabranch as ab
+x, wrong = np.eye(3) + 1.0, []
+asks = [
+    lambda: ab.linalg.svd(x), lambda: ab.tensor(x, requires_grad=True) @ x, lambda: ab.cumsum(x),
+    lambda: ab.linalg.norm(x), lambda: ab.grad(lambda v: ab.sum(ab.softmax(v)))(x),
+    lambda: ab.sort(x), lambda: ab.compile(ab.gelu)(x), lambda: ab.erf(x),
+]
+start = threading.Barrier(len(asks))
+def run(ask):
+    start.wait()
+    try:
+        ask()
+    except BaseException as error:
+        wrong.append(error)
+threads = [threading.Thread(target=run, args=(ask,)) for ask in asks]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(*map(repr, wrong))
+"""
+    assert printed(program) == []
+
+
+def test_a_function_is_seen_by_others_once_its_module_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "half_way.py").write_text(
+        "import time\n"
+        "from anabranch.core.registry import register_function\n"
+        "def slowly(): return DEFINED_LATER\n"
+        "register_function('slowly', slowly)\n"
+        "print('entered', flush=True)\n"
+        "time.sleep(0.2)\n"
+        "DEFINED_LATER = 'whole'\n"
+    )
+    program = f"""
+import sys, threading
+sys.path.insert(0, {str(tmp_path)!r})
+import anabranch
+from anabranch.core.late import Modules
+from anabranch.core.registry import expect, functions
+expect({{"half_way": "slowly"}}, Modules("anabranch.ops", []))
+first = threading.Thread(target=lambda: __import__("half_way"))
+first.start()
+while not hasattr(sys.modules.get("half_way"), "slowly"):
+    pass
+print(functions()["slowly"]())
+first.join()
+"""
+    assert printed(program) == ["entered", "whole"]
