@@ -27,7 +27,7 @@ class Same:
     value: Any
 
 
-@dataclass(frozen=True)
+@record
 class Held:
     """What an object has in one of its slots at the time of a call."""
 
