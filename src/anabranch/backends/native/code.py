@@ -7,7 +7,7 @@ is written, so that a process that compiles a known graph writes none.
 from __future__ import annotations
 
 import functools
-import json
+import marshal
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -71,12 +71,12 @@ class Code:
             "time": self.time,
             "shares": self.shares,
         }
-        return [json.dumps(facts).encode(), *self.objects]
+        return [marshal.dumps(facts), *self.objects]
 
     @classmethod
     def of_parts(cls, parts: Sequence[bytes]) -> Code:
         """What `parts` gave."""
-        facts = json.loads(parts[0])
+        facts = marshal.loads(parts[0])  # as much to be trusted as the machine code beside it
         called = tuple(Callback(**one) for one in facts["called"])
         return cls(tuple(parts[1:]), facts["workspace"], called, facts["time"], facts["shares"])
 
