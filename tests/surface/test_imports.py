@@ -162,13 +162,12 @@ def test_imports_in_functions_are_for_optional_libraries(module):
     assert not wrong
 
 
-def test_the_package_and_a_derivative_bring_in_only_what_it_declares():
+def test_the_package_brings_in_only_what_it_declares():
     # Modules without a spec were made by running code (Cython's helpers), not imported.
     program = """
 import sys
 before = set(sys.modules)
 import anabranch
-anabranch.grad(anabranch.exp)(1.0)
 for name, module in list(sys.modules.items()):
     if name not in before and getattr(module, "__spec__", None) is not None:
         print(name.partition(".")[0])

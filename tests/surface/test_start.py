@@ -152,8 +152,7 @@ AT_IMPORT = {
     "anabranch.ops": "elementwise layout places rules select",
 }
 NOT_AT_IMPORT = {
-    *("difflib", "hashlib", "importlib.resources", "json", "llvmlite", "optree", "pathlib"),
-    *("pkgutil", "tempfile"),
+    *("hashlib", "importlib.resources", "json", "llvmlite", "pathlib", "pkgutil", "tempfile"),
 }
 AT_SECOND_START = {
     "anabranch.backends.native": (

@@ -5,14 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from anabranch.core.late import LateModule
-
-if TYPE_CHECKING:
-    import optree
-else:
-    optree = LateModule("optree")
+import optree
 
 _NAMESPACE = "anabranch"
 _registered: set[type] = set()
