@@ -63,6 +63,7 @@ class CompiledFunction:
         self._last_key: Key | None = None
         self._warned = False
         self._entries = 0  # in machine code
+        self._offered: set[tuple[int, ...]] = set()  # programs, and which arguments were tensors
 
     def __del__(self) -> None:
         # A type of its own is freed by the collector only; its entry goes now.
@@ -83,6 +84,8 @@ class CompiledFunction:
         tracked = any(type(v) is Tensor and v.is_tracked for v in values)
         if state.recording and tracked and (gives_tensors or state.transforms):
             return trace.result(replay(trace.graph, values) if trace.graph.outputs else [])
+        if self._offer_quick_entry(trace, program, leaves, structure):
+            return self(*args, **kwargs)
         results = program.run(_arguments(program, values)) if trace.graph.outputs else []
         if gives_tensors:
             results = [make_tensor(out) for out in results]
@@ -125,7 +128,6 @@ class CompiledFunction:
         program = Program(trace.graph, self.backend, self.passes, self.without, donated)
         log(f"5 compiled by {find_backend(self.backend).name}")
         self._cache[key] = trace, program
-        self._offer_quick_entry(trace, program, leaves, structure)
         self._last_key = key
         if len(self._cache) > _CACHE_SIZE:
             self._cache.popitem(last=False)
@@ -133,15 +135,21 @@ class CompiledFunction:
 
     def _offer_quick_entry(
         self, trace: Trace, program: Program, leaves: list[Any], structure: Any
-    ) -> None:
-        """Let machine code take the calls it can; each entry hands on to the one before it."""
-        if self._entries == _MANY_COMPILES:
-            return
+    ) -> bool:
+        """Let machine code take the calls it can; each entry hands on to the one before it.
+
+        True if there is a new one, which may take this call already.
+        """
+        boxes = id(program), *(type(leaf) is Tensor for leaf in leaves)
+        if boxes in self._offered or self._entries == _MANY_COMPILES:
+            return False
+        self._offered.add(boxes)
         slow = type(self).__call__ if self._entries else weakly(CompiledFunction.__call__, self)
         entry = quick_entry(self.name, trace, program, leaves, structure, slow)
         if entry is not None:  # Python looks up __call__ in the type, so it gets one of its own
             self._entries += 1
             self.__class__ = type("CompiledFunction", (CompiledFunction,), {"__call__": entry})
+        return entry is not None
 
     def _note(self, reason: str) -> None:
         self._reasons.append(reason)

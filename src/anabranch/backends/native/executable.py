@@ -17,7 +17,7 @@ from anabranch.backends.native.code import Callback, code_of, view_of
 from anabranch.backends.native.expand import constants_of, expanded
 from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.table import free_workspace
-from anabranch.backends.native.taking import is_found, is_taken
+from anabranch.backends.native.taking import are_found, is_taken
 from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
@@ -72,7 +72,7 @@ class NativeExecutable:
             not layout.is_known()
             or any(isinstance(edge, Literal) for edge in outputs)
             or not all(is_taken(aval) for aval in avals)
-            or not all(map(is_found, call.captured))
+            or not are_found(call)
         ):
             return None
         results = [edge.aval for edge in outputs]
