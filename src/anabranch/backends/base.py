@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.backends.plan import Plan, Timing
-from anabranch.core.graph import Graph
+from anabranch.core.record import record
+
+if TYPE_CHECKING:
+    from anabranch.backends.plan import Plan, Timing
+    from anabranch.core.graph import Graph
 
 
-@dataclass(frozen=True)
+@record
 class Capabilities:
     """What passes may count on: which ops and dtypes (by name) the backend takes; None for all."""
 
@@ -18,14 +20,14 @@ class Capabilities:
     dtypes: frozenset[str] | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Same:
     """In a pattern: this very object, and no other."""
 
     value: Any
 
 
-@dataclass(frozen=True)
+@record
 class Box:
     """Objects of a type that hold a value in one of their `__slots__`.
 
@@ -37,7 +39,7 @@ class Box:
     fixed: tuple[tuple[str, Any], ...] = ()
 
 
-@dataclass(frozen=True)
+@record
 class Boxed:
     """What the box has in its slot at the time of a call."""
 
@@ -50,7 +52,7 @@ class Boxed:
 Pattern = int | Same | tuple[type | Box, Sequence[Any]]
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """How users call a program as a Python function.
 

@@ -7,11 +7,12 @@ import inspect
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
+from anabranch.core.late import LateModule
 from anabranch.core.node import Edge
 from anabranch.core.replay import replay
 from anabranch.core.source import warn
@@ -21,11 +22,15 @@ from anabranch.frontends.containers import flatten, positional_names
 from anabranch.frontends.donation import donated_parameters, given_away
 from anabranch.frontends.entries import weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
-from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.quick import quick_entry
 from anabranch.frontends.signatures import Key, difference, signature
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
+
+if TYPE_CHECKING:
+    from anabranch.frontends import explaining
+else:
+    explaining = LateModule("anabranch.frontends.explaining")
 
 _CACHE_SIZE = 128
 _MANY_COMPILES = 8
@@ -195,7 +200,7 @@ class CompiledFunction:
         return self.program(*args, **kwargs).optimised
 
     @boundary
-    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> explaining.Explanation:
         """What became of the function for these arguments: passes, steps, memory; `print` it.
 
         Without arguments it speaks of what was compiled last.
@@ -209,8 +214,8 @@ class CompiledFunction:
         """
         if time:
             program, values = self._asked(args, kwargs, with_values=True)
-            return explained(self.name, program, values)
-        return explained(self.name, self._asked(args, kwargs)[0])
+            return explaining.explained(self.name, program, values)
+        return explaining.explained(self.name, self._asked(args, kwargs)[0])
 
     @boundary
     def ir(self, *args: Any, **kwargs: Any) -> str:
@@ -219,7 +224,7 @@ class CompiledFunction:
         Raises:
             ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
         """
-        return code_text(self.name, self._asked(args, kwargs)[0], "ir")
+        return explaining.code_text(self.name, self._asked(args, kwargs)[0], "ir")
 
     @boundary
     def asm(self, *args: Any, **kwargs: Any) -> str:
@@ -228,7 +233,7 @@ class CompiledFunction:
         Raises:
             ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
         """
-        return code_text(self.name, self._asked(args, kwargs)[0], "asm")
+        return explaining.code_text(self.name, self._asked(args, kwargs)[0], "asm")
 
     def _asked(
         self, args: Sequence[Any], kwargs: dict[str, Any], with_values: bool = False
