@@ -157,3 +157,30 @@ def test_leaves_can_be_taken_together_by_scope(show, graphs):
     seen.page.get_by_label("by scope").uncheck()
     assert seen.page.locator("#gradients tbody tr").count() == 6
     assert show(graphs["story"], "view=gradients").page.get_by_label("by scope").count() == 0
+
+
+def test_gradients_draw_the_last_steps(show, graphs):
+    seen = show(graphs["steps"], "view=gradients")
+    lines = seen.page.locator("#gradients .spark")
+    assert lines.count() == 3
+    told = "4 steps: from 16 to 2, at most 16"
+    assert lines.first.get_attribute("aria-label") == told
+    heights = lines.first.locator("path").evaluate(
+        "p => p.getAttribute('d').match(/[ML][^h]+/g).map((s) => +s.split(' ')[1])"
+    )
+    assert heights[0] == 4 and heights[-1] == 22 and heights == sorted(heights)
+    seen.page.get_by_label("by scope").check()
+    assert "from 16 to 2.24" in lines.first.get_attribute("aria-label")
+    assert show(graphs["story"], "view=gradients").page.locator("#gradients .spark").count() == 0
+    assert seen.quiet()
+
+
+def test_a_step_that_is_not_finite_has_a_mark_of_its_own(show, graphs):
+    trace = graphs["steps"].trace.to_dict()
+    trace["nodes"][0]["steps"] = [1, 1000, "nan", 10, "inf", 0]
+    seen = show(trace, "view=gradients")
+    line = seen.page.locator("#gradients .spark").first
+    assert line.locator(".dot-bad").count() == 2
+    d = line.locator("path").first.get_attribute("d")
+    assert [part[0] for part in d.split("h0")[:-1]] == ["M", "L", "M", "M"]
+    assert [float(part.split()[1]) for part in d.split("h0")[:-1]] == [22, 4, 16, 22]

@@ -14,6 +14,7 @@ from anabranch.frontends.execution import Program
 from anabranch.frontends.tensor import Tensor
 from anabranch.inspection.eager import recorded_walk
 from anabranch.inspection.graphs import recorded_run
+from anabranch.inspection.history import STEPS, History
 from anabranch.inspection.record import Record
 from anabranch.inspection.report import Report
 
@@ -31,6 +32,7 @@ class Watch:
         self.report: Report | None = None
         self._step = step
         self._detail = detail
+        self._history = History()
 
     def pulled(self, outputs: Sequence[Any], start: dict[Any, Any], sources: Sequence[Any]) -> None:
         """A backward pass is about to start from these cotangents."""
@@ -49,10 +51,13 @@ class Watch:
 
     def _is_wanted(self) -> bool:
         self.count += 1
-        return self._step is None or self._step == self.count
+        return self._step is None or self._step - STEPS < self.count <= self._step
 
     def _keep(self, record: Record) -> None:
-        self.report = Report(record, self._detail)
+        self.report = None  # what nothing else holds of the pass before ends here
+        self._history.note(record)
+        if self._step in (None, self.count):
+            self.report = Report(record, self._detail)
 
 
 @contextmanager
@@ -62,7 +67,7 @@ def watching(step: int | None = None, detail: str = "full") -> Iterator[Watch]:
     The program's own results have the same bits as without; each recorded pass is made twice.
 
     Args:
-        step: record this one only, counted from 1; without it each, of which the newest is kept.
+        step: report on this one, counted from 1; without it each is recorded and the newest kept.
         detail: as for `ab.inspect`.
 
     Example:
