@@ -29,6 +29,7 @@ COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "cache": cache,
 }
+_OPTIONS = ("--color", "--digits", "--json", "--quiet", "--verbose", "--version", "--help")
 _GROUPS = ("look", "ask", "keep", "try")
 _HELP = """usage: anabranch VERB INPUT [OPTIONS]
 
@@ -157,6 +158,11 @@ def _verb(words: list[str]) -> tuple[str | None, list[str]]:
         taken = 2 if words[0] in ("--color", "--digits") else 1
         before, words = [*before, *words[:taken]], words[taken:]
     if not words:
+        for word in before:
+            if word.startswith("--") and word.partition("=")[0] not in _OPTIONS:
+                raise CommandError(
+                    f"no option {word!r}.{did_you_mean(word, _OPTIONS) or _see()}", USAGE
+                )
         raise CommandError(f"which VERB?{_see()}", USAGE)
     verb = words[0]
     if verb not in COMMANDS:

@@ -8,6 +8,7 @@ from typing import Any
 
 from anabranch.core.attention import attention
 from anabranch.core.bind import state
+from anabranch.core.graph import Graph
 from anabranch.core.guard import bare
 from anabranch.core.source import user_frame
 from anabranch.frontends.execution import Program
@@ -44,10 +45,11 @@ class Watch:
 
     def runs(self, program: Program, arguments: Sequence[Any]) -> None:
         """A compiled graph is about to run; it counts if it computes derivatives."""
-        nodes = program.optimised.nodes
-        if any(node.origin is not None for node in nodes) and self._is_wanted():
+        graph = program.graph  # as built: passes make forward nodes of some of a gradient's
+        if any(node.origin is not None for node in graph.nodes) and self._is_wanted():
+            backward = None if _starts_with_a_value(graph) else False
             with state.changed(onlooker=None, guard=None, door=None):
-                self._keep(recorded_run(program, arguments, backward=False))
+                self._keep(recorded_run(program, arguments, backward=backward))
 
     def _is_wanted(self) -> bool:
         self.count += 1
@@ -58,6 +60,13 @@ class Watch:
         self._history.note(record)
         if self._step in (None, self.count):
             self.report = Report(record, self._detail)
+
+
+def _starts_with_a_value(graph: Graph) -> bool:
+    """Whether the first result was computed going forward, and gradients come with it."""
+    first, *others = graph.outputs
+    is_forward = bool(first.node.inputs) and first.node.origin is None
+    return is_forward and any(edge.node.origin is not None for edge in others)
 
 
 @contextmanager

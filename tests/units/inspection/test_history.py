@@ -121,3 +121,20 @@ def test_a_scope_has_the_norms_of_all_its_leaves():
 )
 def test_heights(sizes, heights):
     assert sparks.heights(sizes) == heights
+
+
+def test_a_compiled_value_and_gradient_is_walked_back_from_its_value():
+    slope = ab.compile(ab.value_and_grad(lambda w: (w * w).sum()))
+    with watching() as seen:
+        for k in range(2):
+            slope(np.array([3.0 + k, 0.0]))
+    row = seen.report.grads().rows[0]
+    assert (row.grad, row.steps) == (8.0, [6.0, 8.0])
+
+
+@pytest.mark.parametrize("f", [lambda x: ab.exp(x).sum(), lambda x: ab.sum(x * x)])
+def test_a_compiled_gradient_alone_is_no_value_to_walk_back_from(f):
+    with watching() as seen:
+        ab.compile(ab.grad(f))(np.array([2.0, 1.0]))
+    assert seen.count == 1
+    assert seen.report.grads().rows[0].gradient == "waiting"

@@ -129,7 +129,8 @@ def _totals(report: Gradients, page: Page) -> str:
         f" {elements:,} element{'s' * (elements != 1)}, {zero:,} of them with gradient 0."
     )
     if all(row.gradient == "waiting" for row in rows):
-        said = f"{parameters:,} parameters; no backward pass has run, so there is no gradient yet."
+        said = f"{parameters:,} parameter{'s' * (parameters != 1)};"
+        said += " no backward pass has run, so there is no gradient yet."
     if report.loss is not None:
         said += f" {report.root} = {brief(page, report.loss)[0]}."
     return said
