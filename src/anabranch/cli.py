@@ -14,7 +14,14 @@ from typing import NoReturn
 import anabranch as ab
 from anabranch import demo
 from anabranch.commands import cache, check, draw, expression, grads, record, story, table, why
-from anabranch.commands.failure import STOPPED, UNREADABLE, USAGE, CommandError, did_you_mean
+from anabranch.commands.failure import (
+    STOPPED,
+    UNREADABLE,
+    USAGE,
+    CommandError,
+    did_you_mean,
+    shown,
+)
 from anabranch.commands.options import add_common
 
 # A verb is a module: see `commands`. Their order here is that of the help.
@@ -195,5 +202,5 @@ def _forget(stream: object) -> None:
 
 
 def _failed(name: str, message: str, status: int) -> int:
-    print(f"{name}: {message}", file=sys.stderr)
+    print(shown(f"{name}: {message}"), file=sys.stderr)
     return status

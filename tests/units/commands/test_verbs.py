@@ -323,3 +323,16 @@ def test_a_pipe_of_any_encoding(encoding):
     text = ran.stdout.decode(encoding)
     assert ("×" in text) is (encoding == "utf-8")
     assert "16 * 3 = 48" in text or encoding == "utf-8"
+
+
+@pytest.mark.parametrize("verb", ["why", "story"])
+def test_names_in_a_mistake_do_nothing_to_the_terminal(capsys, tmp_path, verb):
+    trace = ab.inspect(lambda x: x * x, 3.0).trace.to_dict()
+    trace["nodes"][0]["name"] = "\x1b[2J\u202e" + "x" * 50_000
+    file = tmp_path / "hostile.trace.json"
+    file.write_text(json.dumps(trace))
+    words = ["why", str(file), "y"] if verb == "why" else ["story", str(file), "--node", "y"]
+    assert cli.main(words) == 2
+    err = capsys.readouterr().err
+    assert "there are \\x1b[2J" in err and "\x1b" not in err and "\u202e" not in err
+    assert len(err) < 200

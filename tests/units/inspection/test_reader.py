@@ -210,3 +210,19 @@ def test_whatever_is_put_anywhere_is_read_or_refused(changes):
 def test_any_text_is_refused_in_words(text):
     with pytest.raises(ab.TraceFileError):
         reader.parsed(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("nodes", 0, "value", "norm"), "9" * 5_000),
+        (("nodes", 0, "shape"), [10**18, 1]),
+        (("nodes", 0, "steps"), [1]),
+        (("nodes", 0, "steps"), [1] * 33),
+        (("nodes", 0, "steps"), ["much", 1]),
+    ],
+)
+def test_numbers_that_no_run_has_are_refused(path, value):
+    with pytest.raises(ab.TraceFileError, match="bad-trace"):
+        reader.parsed(changed(path, value))
+    assert reader.parsed(changed(("nodes", 0, "steps"), ["nan", 1])).nodes[0].steps[1] == 1
