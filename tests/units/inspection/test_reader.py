@@ -220,9 +220,19 @@ def test_any_text_is_refused_in_words(text):
         (("nodes", 0, "steps"), [1]),
         (("nodes", 0, "steps"), [1] * 33),
         (("nodes", 0, "steps"), ["much", 1]),
+        (("edges", 0, "slot"), 2**60),
+        (("nodes", 0, "value"), {"v": [1.0]}),
+        (("nodes", 0, "value"), {}),
+        (("nodes", 0, "grad"), {"n": 5}),
+        (("nodes", 0, "value"), {"n": 120, "zero": 121}),
+        (("nodes", 0, "value"), {"n": 120, "grid": {"rows": 2, "cols": 2, "mean": [1, 2, 3]}}),
+        (("nodes", 0, "value"), {"n": 120, "hist": {"lo": 0, "hi": 1, "bins": []}}),
+        (("edges", 0, "contribution"), {"v": 1}),
+        (("edges", 0, "local"), {"value": {"v": [[1, 2], [3]]}}),
+        (("seed",), {"v": [1]}),
     ],
 )
-def test_numbers_that_no_run_has_are_refused(path, value):
+def test_what_no_run_says_is_refused(path, value):
     with pytest.raises(ab.TraceFileError, match="bad-trace"):
         reader.parsed(changed(path, value))
     assert reader.parsed(changed(("nodes", 0, "steps"), ["nan", 1])).nodes[0].steps[1] == 1
