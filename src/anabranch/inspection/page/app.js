@@ -64,7 +64,7 @@ function run(t, { tools, ...makers }) {
     film = frames.map((f, i) => {
       if (i % every && i !== last()) return null;
       const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : isNode(f.item) ? ix.name[f.item] : scopeName(ix, f.item);
-      return el("li", el("button.frame", { onclick: () => go(i), "aria-label": `Frame ${i + 1} of ${frames.length}: ${f.kind} ${name}` }, draw(stateAt(ix, frames, i)), el("span", name)));
+      return el("li", el("button.frame", { onclick: () => go(i), "aria-label": `Frame ${i + 1} of ${frames.length}: ${f.kind} ${name}` }, draw(stateAt(ix, frames, i)), el("span", name.length > 8 && /[./]/.test(name) ? "…" + name.slice(-7) : name)));
     });
     fill(byId("film"), Object.entries({ Forward: ["forward"], Backward: ["seed", "backward"], Result: ["end", "note"] }).map(([name, kinds]) => { const mine = film.filter((li, i) => li && kinds.includes(frames[i].kind)); return mine.length > 0 && el(`section.act.${name}`, { style: `--n:${mine.length}` }, el("h3", name), el("ol", mine)); }));
     byId("scrub").hidden = every === 1;

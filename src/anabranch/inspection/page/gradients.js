@@ -43,18 +43,19 @@ export function gradients(host, { ix, follow, aside, ask }) {
 
   /** One dot an op in forward order: going left, a falling line is vanishing, a rising one exploding. */
   function profile() {
-    const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 760, H = 200, X = (k) => 60 + ((W - 80) * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), steps = min(4, hi - lo), groups = [];
-    order.forEach((n, k) => { const s = pathOf(ix, n)[1]; if (groups.at(-1)?.s === s && groups.length) groups.at(-1).to = k; else groups.push({ s, from: k, to: k }); });
+    const order = t.order.forward.filter((n) => grads[n]), every = ceil(order.length / 1500), W = 760, H = 200, X = (k) => 60 + ((W - 80) * (k + 0.5)) / max(1, order.length), Y = (log) => 16 + 148 * (1 - part(log)), gap = ceil((hi - lo) / 5), groups = new Map();
+    order.forEach((n, k) => put(groups, pathOf(ix, n)[1], k));
+    const turn = new Map([...groups.keys()].map((s, k) => [s, k])), named = [...groups].filter(([s]) => s !== undefined);
     const dot = (n, k) => {
       const f = grads[n], act = { onclick: () => follow(n) }, title = el("title", `${ix.label[n]}: ${text(f.norm)}`), y = Y(Math.log10(f.norm));
       if (f.broken) return el("path.dot-bad", { d: `M${X(k) - 4} 12l8 8m0 -8l-8 8`, ...act }, title);
       if (!drawn(f.norm)) return el("path.dot-zero", { d: `M${X(k) - 4} 168h8`, ...act }, title);
-      const cls = groups.findIndex((g) => k <= g.to) % 2 ? "dot alt" : "dot";
+      const cls = turn.get(pathOf(ix, n)[1]) % 2 ? "dot alt" : "dot";
       return isLeaf(t.nodes[n]) ? el("path", { d: `M${X(k)} ${y - 5.5}l5.5 5.5l-5.5 5.5l-5.5 -5.5z`, class: cls, ...act }, title) : el("circle", { cx: X(k), cy: y, r: 4, class: cls, ...act }, title);
     };
     return el("svg.profile", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `Gradient norms of ${order.length} values in forward order, from ${power(lo)} to ${power(hi)}` },
-      [...Array(steps + 1).keys()].map((k) => lo + round(((hi - lo) * k) / steps)).map((m) => [el("path.rule", { d: `M56 ${Y(m)}H${W - 16}` }), el("text.mute.end", { x: 48, y: Y(m) + 4 }, power(m))]),
-      groups.length > 1 && groups.length < 12 ? groups.map((g) => g.s !== undefined && el("text.mute.mid", { x: (X(g.from) + X(g.to)) / 2, y: H - 6 }, clean(t.scopes[g.s].name).slice(0, 14))) : [el("text.mute", { x: 60, y: H - 6 }, "inputs"), el("text.mute.end", { x: W - 20, y: H - 6 }, "result")], order.map((n, k) => k % every === 0 && dot(n, k)));
+      [...Array(floor((hi - lo) / gap) + 1).keys()].map((k) => lo + k * gap).map((m) => [el("path.rule", { d: `M56 ${Y(m)}H${W - 16}` }), el("text.mute.end", { x: 48, y: Y(m) + 4 }, power(m))]),
+      named.length && named.length < 12 ? named.map(([s, ks]) => el("text.mute.mid", { x: (X(ks[0]) + X(ks.at(-1))) / 2, y: H - 6 }, clean(t.scopes[s].name).slice(0, 14))) : [el("text.mute", { x: 60, y: H - 6 }, "inputs"), el("text.mute.end", { x: W - 20, y: H - 6 }, "result")], order.map((n, k) => k % every === 0 && dot(n, k)));
   }
   return { show: aside };
 }

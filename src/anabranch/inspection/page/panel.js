@@ -1,5 +1,5 @@
 import { el, fill } from "./dom.js";
-import { abs, finite, floor, max, min } from "./math.js";
+import { abs, finite, floor, max, min, put } from "./math.js";
 import { num, text, short, fit, clean, facts, size, isScalar, isLeaf, gradAt, armsOf, portsOf, around, typeOf, formula, rule, sent, said, waysFrom, lineOf, isWrong, many, scopeName, elementOf, indexAt, stretch, waysOf } from "./story.js";
 import { isNode } from "./layout.js";
 import { strip } from "./scene.js";
@@ -17,8 +17,9 @@ function words(ix, st) {
   if (!isNode(n)) {
     const name = scopeName(ix, n), inside = new Set(f.nodes), all = `${many(f.nodes.length)} nodes`;
     if (st.ahead) return { title: `${name} ran`, say: [p(`It is closed: its ${all} are one frame.`)] };
-    const out = [...st.arrived].filter(([i, k]) => k === st.at && !inside.has(t.edges[i].from)).map(([i]) => t.edges[i]);
-    return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${all} ran. What leaves it:`)], sums: out.map((e) => [short(e.from), "", said(e.contribution), "", said(gradAt(ix, st, e.from))]) };
+    const out = new Map();
+    for (const [i, k] of st.arrived) if (k === st.at && !inside.has(t.edges[i].from)) put(out, t.edges[i].from, t.edges[i]);
+    return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${all} ran. What leaves it:`)], sums: [...out].map(([n, es]) => [short(n), "", es.length > 1 ? `${es.length} ×` : said(es[0].contribution), "", said(gradAt(ix, st, n))]) };
   }
   const node = N(n), ins = ix.ins[n].map((i) => [t.edges[i], i]), last = t.nodes.length === 1 ? p("This value was not computed from anything.") : f.part === f.of && !ix.backward && p("Backward has not run, so there are no gradients.");
   if (st.ahead) {
@@ -98,18 +99,18 @@ function large(q, node, c, name, at, choose) {
   const { cols } = f, rows = f.grid.length / cols, able = f.grid.length === f.n && "v" in q, cut = (k, n, room) => floor((room * k) / n);
   const press = ({ offsetX, offsetY, currentTarget: { clientWidth: w } }) => { const y = (328 * offsetY) / w - 2; if (y >= 0 && y < 44) choose(floor((rows * y) / 44) * cols + min(cols - 1, floor((cols * offsetX) / w))); };
   const [r, k] = [floor(at / cols), at % cols], mark = able && at >= 0 && el("rect.here", { x: cut(k, cols, 328), y: 2 + cut(r, rows, 44), width: cut(k + 1, cols, 328) - cut(k, cols, 328), height: cut(r + 1, rows, 44) - cut(r, rows, 44) });
-  return el("div.large", el(able ? "svg.able" : "svg", { viewBox: "0 0 328 60", "aria-hidden": "true", onclick: able && press }, strip(f, 0, 2, c, 328, 44), mark), el("small", `${name}: ${text(f.n)} elements, norm ${text(f.norm)}`, "min" in q && `, ${text(q.min, 3)} to ${text(q.max, 3)}`, part(f.zero, "zero"), part(f.nan, "NaN"), part(f.inf, "infinite")));
+  return el("div.large", el(able ? "svg.able" : "svg", { viewBox: "0 0 328 60", "aria-hidden": "true", ...(able && { onclick: press }) }, strip(f, 0, 2, c, 328, 44), mark), el("small", `${name}: ${text(f.n)} elements, norm ${text(f.norm)}`, "min" in q && `, ${text(q.min, 3)} to ${text(q.max, 3)}`, part(f.zero, "zero"), part(f.nan, "NaN"), part(f.inf, "infinite")));
 }
 
 /** How the gradient of a node comes together, or that of one element, and its strips. */
 export function about(ix, st, n) {
-  const node = ix.t.nodes[n], { shape } = node, S = ix.ui, many = !node.outputs && Array.isArray(node.value?.v) && facts(node.value, shape).n;
+  const node = ix.t.nodes[n], { shape } = node, S = ix.ui, many = !node.outputs && st.known.has(n) && Array.isArray(node.value?.v) ? facts(node.value, shape).n : 0;
   const host = el("section.join"), find = many > 0 && el("input", { type: "number", min: 0, max: many - 1, placeholder: `0 … ${many - 1}`, "aria-label": `Element of ${ix.label[n]}, counted from 0`, oninput: () => choose(find.value === "" ? -1 : +find.value) }), chosen = el("span.mute"), parts = el("div");
   const choose = (at) => { S.at = at >= 0 && at < many && Number.isInteger(at) ? at : -1; if (+find.value !== S.at || find.value === "") find.value = S.at < 0 ? "" : S.at; draw(); S.keep(); };
   function draw() {
     const at = many && n === S.node ? S.at : -1, index = at < 0 ? undefined : indexAt(shape, at);
     fill(chosen, !index ? "or press one below" : `${fit(ix.label[n], 12)}[${index.join(", ")}]`);
-    fill(parts, index && st.known.has(n) && element(ix, n, index), portsOf(node).slice(0, 4).map((port, k) => [el("h3", "How the gradient of ", el("b.mono", ix.label[n] + (node.outputs ? "." + k : index ? `[${index.join(", ")}]` : "")), " comes together"), confluence(ix, st, n, k, index), el("div.note", under(ix, st, n, k, index)), st.end && index && n !== ix.t.root && pathTable(ix, waysOf(ix, n, index)), st.known.has(n) && large(port.value, port, "v", "value", at, choose), st.end && large(port.grad, port, "g", "gradient", at, choose)]));
+    fill(parts, index && element(ix, n, index), portsOf(node).slice(0, 4).map((port, k) => [el("h3", "How the gradient of ", el("b.mono", ix.label[n] + (node.outputs ? "." + k : index ? `[${index.join(", ")}]` : "")), " comes together"), confluence(ix, st, n, k, index), el("div.note", under(ix, st, n, k, index)), st.end && index && n !== ix.t.root && pathTable(ix, waysOf(ix, n, index)), st.known.has(n) && large(port.value, port, "v", "value", at, choose), st.end && large(port.grad, port, "g", "gradient", at, choose)]));
   }
   if (many && n === S.node && S.at >= 0) find.value = S.at;
   draw();
