@@ -253,6 +253,9 @@ def test_one_element_of_a_tensor_is_picked_by_keys(show, graphs):
     assert "0.5 × −1 × 1 = −0.5" in text
     assert "0.5 × (−1 + −1) × 1 × −1 × 1 = 1" in text
     assert "−1 + 0.5 = −0.5." in text
+    whole = show(graphs["elements"], "frame=99&node=w&at=1")
+    arms = whole.page.locator("#panel .river .arm-n").all_text_contents()
+    assert arms == ["62"] and "w → p\n62 = 62" in whole.text("#panel .paths")  # both rows of x
     seen.press("ArrowUp")
     assert "x[0, 2]" in seen.text(panel) and field.evaluate("e => e === document.activeElement")
     assert "at=2" in seen.page.url

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.attention import attention
 from anabranch.core.bind import state
 from anabranch.core.graph import Graph
@@ -46,10 +48,16 @@ class Watch:
     def runs(self, program: Program, arguments: Sequence[Any]) -> None:
         """A compiled graph is about to run; it counts if it computes derivatives."""
         graph = program.graph  # as built: passes make forward nodes of some of a gradient's
-        if any(node.origin is not None for node in graph.nodes) and self._is_wanted():
-            backward = None if _starts_with_a_value(graph) else False
+        needed = graph.order(graph.outputs)
+        if any(node.origin is not None for node in needed) and self._is_wanted():
             with state.changed(onlooker=None, guard=None, door=None):
-                self._keep(recorded_run(program, arguments, backward=backward))
+                record = None
+                first = graph.outputs[0].node
+                if first.inputs and first.origin is None:  # it was computed going forward
+                    record = recorded_run(program, arguments)
+                if record is None or not _brings_what_it_returns(record, graph):
+                    record = recorded_run(program, arguments, backward=False)
+                self._keep(record)
 
     def _is_wanted(self) -> bool:
         self.count += 1
@@ -62,11 +70,20 @@ class Watch:
             self.report = Report(record, self._detail)
 
 
-def _starts_with_a_value(graph: Graph) -> bool:
-    """Whether the first result was computed going forward, and gradients come with it."""
-    first, *others = graph.outputs
-    is_forward = bool(first.node.inputs) and first.node.origin is None
-    return is_forward and any(edge.node.origin is not None for edge in others)
+def _brings_what_it_returns(record: Record, graph: Graph) -> bool:
+    """Whether the walk back from the first result gave the gradients that the graph returns."""
+    leaves = [entry.grads[0] for entry in record.entries if entry.is_leaf and entry.grads]
+    for edge, (number, output) in zip(graph.outputs, record.roots, strict=True):
+        values = record.entries[number].values
+        if edge.node.origin is not None and values is not None:
+            told = values[output]
+            if not any(one is not None and _agree(one, told) for one in leaves):
+                return False
+    return True
+
+
+def _agree(a: Any, b: Any) -> bool:
+    return np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-5, 0.0, equal_nan=True)
 
 
 @contextmanager

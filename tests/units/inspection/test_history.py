@@ -138,3 +138,24 @@ def test_a_compiled_gradient_alone_is_no_value_to_walk_back_from(f):
         ab.compile(ab.grad(f))(np.array([2.0, 1.0]))
     assert seen.count == 1
     assert seen.report.grads().rows[0].gradient == "waiting"
+
+
+def test_a_gradient_that_is_a_value_of_the_forward_pass_is_not_taken_for_the_result():
+    def f(x, y):
+        return x * (y * y)  # its derivative by x is y * y, which was computed going forward
+
+    with watching() as seen:
+        ab.compile(ab.grad(f, argnums=(0, 1)))(2.0, 3.0)
+    assert {row.gradient for row in seen.report.grads().rows} == {"waiting"}
+
+
+def test_a_run_that_needs_no_gradient_is_none_though_its_graph_has_some():
+    graph = ab.Graph("both")
+    x = graph.parameter("x", (), ab.float64)
+    y = x * x
+    slope = ab.gradients(y, [x])[0]
+    with watching() as seen:
+        graph.compile(y)(3.0)
+        assert seen.count == 0
+        graph.compile(y, slope)(3.0)
+    assert seen.count == 1 and seen.report.grads().rows[0].grad == 6.0
