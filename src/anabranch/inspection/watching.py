@@ -47,9 +47,8 @@ class Watch:
 
     def runs(self, program: Program, arguments: Sequence[Any]) -> None:
         """A compiled graph is about to run; it counts if it computes derivatives."""
-        graph = program.graph  # as built: passes make forward nodes of some of a gradient's
-        needed = graph.order(graph.outputs)
-        if any(node.origin is not None for node in needed) and self._is_wanted():
+        graph = program.optimised
+        if any(node.origin is not None for node in graph.nodes) and self._is_wanted():
             with state.changed(onlooker=None, guard=None, door=None):
                 record = None
                 first = graph.outputs[0].node

@@ -132,10 +132,9 @@ def test_a_compiled_value_and_gradient_is_walked_back_from_its_value():
     assert (row.grad, row.steps) == (8.0, [6.0, 8.0])
 
 
-@pytest.mark.parametrize("f", [lambda x: ab.exp(x).sum(), lambda x: ab.sum(x * x)])
-def test_a_compiled_gradient_alone_is_no_value_to_walk_back_from(f):
+def test_a_compiled_gradient_alone_is_no_value_to_walk_back_from():
     with watching() as seen:
-        ab.compile(ab.grad(f))(np.array([2.0, 1.0]))
+        ab.compile(ab.grad(lambda x: ab.sin(x)))(2.0)
     assert seen.count == 1
     assert seen.report.grads().rows[0].gradient == "waiting"
 
