@@ -57,9 +57,11 @@ CACHED = (
 COMPILERS = ("g++", "clang++", "c++")
 CLANGS = ("clang", *(f"clang-{n}" for n in range(22, 13, -1)))
 
+# Ours loads what runs machine code at the first compile; the others do so when they are imported.
+NATIVE = ("anabranch", "anabranch.backends.native.executable")
 PEERS = {
-    "anabranch": Peer("anabranch", ("anabranch",), "anabranch"),
-    "anabranch_raw": Peer("anabranch, raw call", ("anabranch",), "anabranch"),
+    "anabranch": Peer("anabranch", NATIVE, "anabranch"),
+    "anabranch_raw": Peer("anabranch, raw call", NATIVE, "anabranch"),
     "numpy": Peer("NumPy by hand", ("numpy",), "numpy"),
     "numba": Peer("numba by hand", ("numba",), "numba"),
     "torch": Peer("PyTorch", ("torch",), "torch"),
@@ -126,7 +128,8 @@ class Workload:
     tiny: tuple[str, ...] = ()  # what the tests compare with NumPy
     limit: float = 60.0  # seconds that a peer may take to build, or for one figure
     wide: bool = True  # 64-bit numbers in jax
-    threads: Callable[[str], int] | None = None  # how many a case may use; else all
+    threads: Callable[[str], int | None] | None = None  # how many a case may use; else all
+    crowded: Callable[[str], bool] | None = None  # whether a process keeps a core busy meanwhile
     peers: dict[str, Builder] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # peers with the reason
     figures: tuple[str, ...] = ()  # of kind "fresh": which of them are told

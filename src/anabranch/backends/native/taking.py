@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Call, Pattern, Same
+from anabranch.backends.base import Box, Boxed, Call, Pattern, Same
 from anabranch.backends.native import layout
 from anabranch.backends.native.table import TableWriter
 from anabranch.core.aval import Aval
@@ -25,6 +25,24 @@ def is_taken(aval: Aval) -> bool:
     return not aval.weak or aval.dtype.kind != "c"
 
 
+def are_found(call: Call) -> bool:
+    """Whether machine code sees where the boxes of a call have their slots."""
+    patterns = *call.arguments, *call.named.values(), call.result
+    boxes = [one.box for one in call.captured if isinstance(one, Boxed)]
+    boxes += [box for pattern in patterns for box in _boxes(pattern)]
+    slots = {(one.kind, name) for one in boxes for name in (one.slot, *dict(one.fixed))}
+    return all(layout.slot(*one) for one in slots)
+
+
+def _boxes(pattern: Pattern) -> Iterator[Box]:
+    if isinstance(pattern, tuple):
+        kind, parts = pattern
+        if isinstance(kind, Box):
+            yield kind
+        for part in parts:
+            yield from _boxes(part[1] if kind is dict else part)
+
+
 class Taking(TableWriter):
     """The first part of an entry: `data` has the address of each parameter's elements, at last."""
 
@@ -35,7 +53,7 @@ class Taking(TableWriter):
         self._donated = donated
         self.data: dict[int, str] = {}
         self.held: dict[int, str] = {}  # the objects themselves
-        self.inner: list[str] = []  # objects that lie in containers, which may drop them
+        self.inner: list[str] = []  # objects that lie in others, which may drop them
 
     def _take_all(self) -> None:
         call = self._call_made
@@ -48,8 +66,11 @@ class Taking(TableWriter):
         for i, pattern in enumerate((*call.arguments, *call.named.values())):
             self._take_pattern(self._new(f"load ptr, ptr {self._entry('%args', i)}"), pattern, 0)
         first = len(self._parameters) - len(call.captured)
-        for i, array in enumerate(call.captured, first):
-            self.data[i] = self._array(self._object(array), self._parameters[i])
+        for i, one in enumerate(call.captured, first):
+            if isinstance(one, Boxed):
+                self._take_pattern(self._object(one.owner), (one.box, [i]), 0)
+            else:
+                self.data[i] = self._array(self._object(one), self._parameters[i])
         self._keep_apart()
 
     def _take_names(self, names: Sequence[str]) -> None:
@@ -86,9 +107,21 @@ class Taking(TableWriter):
                 self.inner.append(held)
         else:
             kind, parts = pattern
-            self._require(self._type_is(held, kind))
+            self._require(self._type_is(held, kind.kind if isinstance(kind, Box) else kind))
+            if isinstance(kind, Box):
+                self._take_pattern(self._boxed(held, kind), parts[0], depth + 1)
+                return
             for part, inner in self._parts(held, kind, parts):
                 self._take_pattern(part, inner, depth + 1)
+
+    def _boxed(self, held: str, box: Box) -> str:
+        """The value in a box, once its other slots have what they should."""
+        for name, value in box.fixed:
+            found = self._field(held, layout.slot(box.kind, name) or 0)
+            self._require(self._is("ptr", found, self._object(value)))
+        value = self._field(held, layout.slot(box.kind, box.slot) or 0)
+        self._require(self._new(f"icmp ne ptr {value}, null"))
+        return value
 
     def _parts(self, held: str, kind: type, parts: Sequence[Any]) -> Iterator[tuple[str, Pattern]]:
         """Each part of a container and its pattern, once it has as many as it should."""
