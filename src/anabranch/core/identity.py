@@ -88,6 +88,11 @@ def edge_key(edge: Any) -> str:
     return f"{value_key(edge.value)}{'~' * edge.aval.weak}"
 
 
+def attrs_key(node: Any) -> str:
+    """The attrs of a node by name, type and bits."""
+    return " ".join(f"{key}={value_key(value)}" for key, value in sorted(node.attrs.items()))
+
+
 def value_key(value: Any, known: dict[int, str] | None = None) -> str:
     """A constant value by type and bits, so that 1, 1.0, True, 0.0 and -0.0 all differ.
 

@@ -6,7 +6,8 @@ runs over vectors; its rest is one narrower, masked vector of the same instructi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from anabranch.backends.native.access import Access
@@ -28,6 +29,7 @@ from anabranch.backends.native.schedule import (
 from anabranch.backends.native.view import Strides, row_major
 from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType
+from anabranch.core.identity import attrs_key, edge_key
 from anabranch.core.node import Literal, Node
 
 
@@ -52,19 +54,52 @@ class LoopCode(ChunkWriter):
         self._accesses: list[Access] = []
         self._stores: list[tuple[Node, int]] = []
         self._gather_accesses()
-        self.pointers = list(dict.fromkeys(access.key for access in self._accesses))
+        self._slots = {key: i for i, key in enumerate(dict.fromkeys(a.key for a in self._accesses))}
+        self.pointers = list(self._slots)
         self._dims, self._steps = joined(loop.space, [a.strides for a in self._accesses])
         self._lanes = self._width(vector_bytes)
         self._divide()
-        if self.cut is None:
-            arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
-        else:
-            arguments = "ptr %frame, i64 %chunk"
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The function, written when it is asked for: of most loops there is an equal one."""
+        if self.cut is not None:
             self._begin_chunk(self.cut)
         self._write()
-        self.text = self._text(f"define internal void @{name}({arguments})")
-        if self._parts:
-            self.text += "\n" + self._joining()
+        text = self._text(f"define internal void @{self.name}({self._arguments()})")
+        return f"{text}\n{self._joining()}" if self._parts else text
+
+    def _arguments(self) -> str:
+        if self.cut is not None:
+            return "ptr %frame, i64 %chunk"
+        return ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
+
+    def signature(self) -> tuple[Any, ...]:
+        """What the text follows from, but for its name: equal for loops that can share it.
+
+        Ops, avals and loops are told apart as objects, which the graph keeps for so long.
+        """
+        moved = self._schedule.moved
+        turns = {node.id: turn for turn, node in enumerate(self.loop.nodes)}
+        accesses = [(self._slots[a.key], a.dtype, a.offset, a.strides) for a in self._accesses]
+        nodes = [
+            ("moved", self._reads[node.id], id(node.avals[0]))
+            if node.id in moved
+            else (id(node.op), id(node.avals[0]), attrs_key(node), *self._operands(node, turns))
+            for node in self.loop.nodes
+        ]
+        stores = [(turns[node.id], i) for node, i in self._stores]
+        return self.loop.space, tuple(accesses), tuple(nodes), tuple(stores)
+
+    def _operands(self, node: Node, turns: Mapping[int, int]) -> Iterator[Any]:
+        """For each operand the number's bits, the place in the loop, or the access and its aval."""
+        for edge in node.inputs:
+            if type(edge) is Literal:
+                yield edge_key(edge)
+            elif self._is_here(edge):
+                yield turns[edge.node.id]
+            else:
+                yield self._reads[edge.node.id, edge.index], id(edge.aval)
 
     @property
     def order(self) -> str:
