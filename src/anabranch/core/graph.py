@@ -65,6 +65,8 @@ class Graph:
         # For each node, number and slot of every use, one after the other. Most nodes are used
         # once or twice, and a tuple of numbers is nothing the garbage collector has to look at.
         self._consumers: list[tuple[int, ...] | list[int] | None] = []
+        self._names: set[str | None] | None = None  # of so many parameters; None: not known
+        self._named = 0
         self._self = weakref.ref(self)
 
     @property
@@ -87,18 +89,28 @@ class Graph:
             GraphError: `[duplicate-name]` when a parameter of this name exists.
             DTypeError: `[unsupported-dtype]`.
         """
-        if any(p.name == name for p in self.parameters):
+        if not isinstance(name, str):
+            raise ArgumentError("bad-argument", f"a parameter's name is a string, not {name!r}")
+        names = self._parameter_names()
+        if name in names:
             raise located(
                 GraphError(
                     "duplicate-name", f'graph "{self.name}" has a parameter "{name}" already'
                 )
             )
-        if not isinstance(name, str):
-            raise ArgumentError("bad-argument", f"a parameter's name is a string, not {name!r}")
         made = aval(as_shape(shape), as_dtype(dtype), weak)
         node = self.append(PARAMETER, (), {}, (made,), name=name)
         self.parameters.append(node)
+        names.add(name)
+        self._named += 1
         return node
+
+    def _parameter_names(self) -> set[str | None]:
+        """The names of the parameters, gathered anew only where others have changed them."""
+        if self._names is None or self._named != len(self.parameters):
+            self._names = {parameter.name for parameter in self.parameters}
+            self._named = len(self.parameters)
+        return self._names
 
     @boundary
     def constant(self, value: Any, name: str | None = None) -> Node:

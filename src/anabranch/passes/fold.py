@@ -45,7 +45,13 @@ def fold(graph: Graph) -> Rewrite:
         rewrite.report.append(f"folded {place(node)} to {_shown(result)}")
         return _standing(rewrite, node, inputs, result)
 
-    return copied(graph, graph.nodes, replace)
+    return copied(graph, graph.nodes, replace, _concerns)
+
+
+def _concerns(node: Node) -> bool:
+    if node.op is CONSTANT:
+        return _scalar(node) is not None
+    return bool(node.inputs) and all(known(edge) is not None for edge in node.inputs)
 
 
 def _is_foldable(node: Node) -> bool:

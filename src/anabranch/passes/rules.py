@@ -150,13 +150,20 @@ def rewritten(graph: Graph, rules: Iterable[Rule]) -> Rewrite:
     """
     table = table_of(rules)
 
+    def concerns(node: Node) -> bool:
+        rules = table.get(node.op)
+        if rules is None or node.logs or len(node.avals) > 1:
+            return False
+        site = Site(node.op, node.inputs, node.attrs)
+        return any(rule.find(site, node.avals[0]) is not None for rule in rules)
+
     def replace(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
         if node.op not in table or node.logs or len(node.avals) > 1:
             return None
         with state.changed(trace=rewrite.graph):
             return _simplified(rewrite, table, node, inputs)
 
-    return copied(graph, graph.nodes, replace)
+    return copied(graph, graph.nodes, replace, concerns)
 
 
 def _simplified(rewrite: Rewrite, table: Table, node: Node, inputs: tuple[Any, ...]) -> Any:
