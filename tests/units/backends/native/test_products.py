@@ -84,6 +84,7 @@ def test_blocks_of_every_size_and_layout(
         check(left, layouts[(i + turn) % len(layouts)], size, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(150, 150, 150), (40, 700, 300), (600, 513, 40)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_large_products_have_the_same_bits_for_any_number_of_threads(
@@ -93,6 +94,7 @@ def test_large_products_have_the_same_bits_for_any_number_of_threads(
     check("columns", "columns", size, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, ab.bfloat16])
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 700, 5), (1, 40, 3), (20, 30, 1), (2, 0, 3)])
 def test_halves_are_summed_in_float32_and_rounded_once(
