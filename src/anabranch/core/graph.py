@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -236,16 +237,21 @@ class Graph:
         uses = iter(self._consumers[node.id] or ())
         return tuple((self.nodes[number], slot) for number, slot in zip(uses, uses, strict=True))
 
-    def order(self, outputs: Iterable[Any]) -> list[Node]:
+    def order(self, outputs: Sequence[Any]) -> list[Node]:
         """The nodes that the outputs need, dependencies first (ascending ids)."""
-        wanted: set[int] = set()
-        pending = [edge.node for edge in outputs]
-        while pending:
-            node = pending.pop()
-            if node.id not in wanted:
-                wanted.add(node.id)
-                pending += [e.node for e in node.inputs if not isinstance(e, Literal)]
-        return [self.nodes[number] for number in sorted(wanted)]
+        last = max([edge.node.id for edge in outputs], default=-1)
+        wanted = bytearray(last + 1)
+        for edge in outputs:
+            wanted[edge.node.id] = 1
+        nodes = self.nodes
+        for number in range(last, -1, -1):  # readers come later, so all of them have been asked
+            if wanted[number]:
+                for edge in nodes[number].inputs:
+                    if type(edge) is Node:
+                        wanted[edge.id] = 1
+                    elif type(edge) is not Literal:
+                        wanted[edge.node.id] = 1
+        return list(itertools.compress(nodes, wanted))
 
     def _foreign(self, op: Op | None, node: Node) -> AnabranchError:
         other = node.graph

@@ -13,6 +13,7 @@ from anabranch.backends.base import Backend, Executable
 from anabranch.backends.native import NativeBackend
 from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
+from anabranch.core.collecting import uncollected
 from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
@@ -61,12 +62,13 @@ class Program:
         donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        optimised, self.reports = run_passes(graph, passes, without=without)
-        # What its owner may still mark, log or name is never what runs.
-        self.optimised = graph.duplicate() if optimised is graph else optimised
-        self.donated = _reused(self.optimised, donated)
-        compile = find_backend(backend).compile
-        self.executable: Executable = compile(self.optimised, self.donated)
+        with uncollected():
+            optimised, self.reports = run_passes(graph, passes, without=without)
+            # What its owner may still mark, log or name is never what runs.
+            self.optimised = graph.duplicate() if optimised is graph else optimised
+            self.donated = _reused(self.optimised, donated)
+            compile = find_backend(backend).compile
+            self.executable: Executable = compile(self.optimised, self.donated)
 
     reports: tuple[PassReport, ...]
 
