@@ -49,7 +49,7 @@ class ChunkWriter(Writer):
 
     def _time(self) -> float:
         nodes = [node for node in self.loop.nodes if node.id not in self._schedule.moved]
-        sizes = [(node.avals[0].dtype.itemsize, is_heavy(node)) for node in nodes]
+        sizes = [(node.avals[0].dtype.itemsize, is_heavy(node.op)) for node in nodes]
         bytes_ = sum(access.dtype.itemsize for access in self._accesses)
         return time_of(math.prod(self.loop.space), bytes_, sizes)
 

@@ -7,11 +7,12 @@ topological order, so the work is linear in the number of nodes.
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.mathematics import Mathematics
@@ -67,8 +68,7 @@ class Structured:
 Step = Loop | Island | Product | Structured
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a value can be read once it is stored: through a view of another value's memory."""
 
     base: Key
@@ -180,8 +180,8 @@ class Schedule:
         """Found once for all nodes alike: most of a long program are."""
         if node.attrs:
             return reason_against(node)
-        kinds = [(edge.aval, type(edge) is Literal) for edge in node.inputs]
-        key = (node.op, node.avals, *kinds)
+        # Avals are told apart as objects, which the graph keeps: that is quick, and mostly enough.
+        key = (node.op, *map(id, node.avals), *[_kind(edge) for edge in node.inputs])
         if key not in self._reasons:
             self._reasons[key] = reason_against(node)
         return self._reasons[key]
@@ -304,10 +304,11 @@ def is_reduction(node: Node) -> bool:
     return isinstance(node.op.lower, str) and node.op.lower != PRODUCT
 
 
-def is_heavy(node: Node) -> bool:
+@functools.lru_cache(maxsize=1024)
+def is_heavy(op: Op) -> bool:
     """Whether one element takes many instructions, as those of most functions do."""
-    rule = node.op.scalar
-    return not is_reduction(node) and not (isinstance(rule, str) and hasattr(Emitter, rule))
+    is_joining = isinstance(op.lower, str) and op.lower != PRODUCT
+    return not is_joining and not (isinstance(op.scalar, str) and hasattr(Emitter, op.scalar))
 
 
 def size_of(aval: Aval) -> int:
@@ -395,6 +396,13 @@ def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
     else:
         raise NotNativeError(f"{node.op.name} has no machine code yet")
     return e.convert(result, node.avals[0].dtype)
+
+
+def _kind(edge: Any) -> Any:
+    """What decides of an operand whether there is machine code: of an integer, its value, too."""
+    if type(edge) is not Literal:
+        return id(edge.aval)
+    return edge.aval, edge.value if edge.aval.dtype.kind in "iu" else None
 
 
 def reads(loop: Loop) -> Iterator[Any]:

@@ -15,6 +15,8 @@ from anabranch.backends.native.loops import LoopCode
 from anabranch.backends.native.schedule import Key, Loop, element, is_reduction
 from anabranch.core.node import Literal
 
+MANY = 48  # nodes from which on all functions are called: those that fit in are too few to matter
+
 
 def is_straight(loop: Loop) -> bool:
     """Whether a loop goes round once, and joins nothing."""
@@ -33,7 +35,7 @@ class StraightCode(LoopCode):
         """Tell apart whose memory it is."""
         self.given = [key for key in self.pointers if key in given]
         self.placed = [key for key in self.pointers if key not in given]
-        self._rows = {key: row for row, key in enumerate(self.placed)}
+        self._table = {key: row for row, key in enumerate(self.placed)}
 
     def signature(self) -> tuple[Any, ...]:
         return (*super().signature(), tuple(self._slots[key] for key in self.given))
@@ -48,6 +50,8 @@ class StraightCode(LoopCode):
         The caller's memory is written last: it may be read from, too.
         """
         e = self._emitter(1)
+        if len(self.loop.nodes) > MANY:
+            e.longest = 0
         self._loaded_values: dict[int, Val] = {}
         values: dict[int, Val] = {}
         stores = {node.id: i for node, i in self._stores}
@@ -60,7 +64,7 @@ class StraightCode(LoopCode):
             values[node.id] = value
             if (i := stores.get(node.id)) is None:
                 continue
-            if self._accesses[i].key in self._rows:
+            if self._accesses[i].key in self._table:
                 self._put(e, i, value)
             else:
                 late.append((i, value))
@@ -86,7 +90,7 @@ class StraightCode(LoopCode):
 
     def _address(self, e: Emitter, i: int) -> str:
         access = self._accesses[i]
-        row = self._rows.get(access.key)
+        row = self._table.get(access.key)
         base = f"%p{self._slots[access.key]}"
         if row is not None:
             place = e.new(f"getelementptr i64, ptr %offsets, i64 {row}")
