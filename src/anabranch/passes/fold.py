@@ -48,10 +48,10 @@ def fold(graph: Graph) -> Rewrite:
     return copied(graph, graph.nodes, replace, _concerns)
 
 
-def _concerns(node: Node) -> bool:
+def _concerns(node: Node, inputs: tuple[Any, ...]) -> bool:
     if node.op is CONSTANT:
         return _scalar(node) is not None
-    return bool(node.inputs) and all(known(edge) is not None for edge in node.inputs)
+    return bool(inputs) and all(known(edge) is not None for edge in inputs)
 
 
 def _is_foldable(node: Node) -> bool:

@@ -30,14 +30,11 @@ def merge(graph: Graph) -> Rewrite:
         key = (node.op, *map(_key, inputs), attrs_key(node, known) if node.attrs else "")
         return first.setdefault(key, node.id)
 
-    def concerns(node: Node) -> bool:
-        return stays(node, node.inputs) != node.id
+    def concerns(node: Node, inputs: tuple[Any, ...]) -> bool:
+        return stays(node, inputs) != node.id
 
     def replace(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
-        number = stays(node, inputs)
-        if number == node.id:
-            return None
-        found = rewrite.mapping[number]
+        found = rewrite.mapping[stays(node, inputs)]
         rewrite.report.append(f"merged {place(node)} into {place(found)}")
         return found
 

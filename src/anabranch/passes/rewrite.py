@@ -75,13 +75,14 @@ class Rewrite:
 
 Pass = Callable[[Graph], Rewrite]
 Replace = Callable[[Rewrite, Node, tuple[Any, ...]], Any]
+Concerns = Callable[[Node, tuple[Any, ...]], bool]
 
 
 def copied(
     graph: Graph,
     nodes: Iterable[Node],
     replace: Replace | None = None,
-    concerns: Callable[[Node], bool] | None = None,
+    concerns: Concerns | None = None,
 ) -> Rewrite:
     """Copy these nodes into a new graph with all parameters, in order.
 
@@ -90,16 +91,17 @@ def copied(
     literal, the readers take the lines; where none may stand the node is copied. Nodes made on the
     way belong to the same line, scope and derivative.
 
-    `concerns(node)` is asked in order up to the first node of which it says that `replace` may find
-    something, those before it being as they were. Most passes find nothing to do in most graphs:
-    where all nodes stay, the result is the very same graph.
+    `concerns(node, inputs)` says for each node in order whether `replace` may find something, else
+    that is not asked. Most passes find nothing to do in most graphs: where all nodes stay, the
+    result is the very same graph.
     """
     kept = [node for _, node in sorted({n.id: n for n in (*graph.parameters, *nodes)}.items())]
     first = 0
     if replace is None:
         first = len(kept)
     elif concerns is not None:
-        first = next((i for i, node in enumerate(kept) if concerns(node)), len(kept))
+        found = (i for i, node in enumerate(kept) if concerns(node, node.inputs))
+        first = next(found, len(kept))
     if first == len(graph.nodes):
         return Rewrite(graph, dict(enumerate(kept)))
     new = Graph(graph.name, graph.backend)
@@ -107,22 +109,27 @@ def copied(
     for node in kept[:first]:
         rewrite.mapping[node.id] = _copy(rewrite, node, _moved_inputs(rewrite, node))
     if replace is not None:
-        _replaced(rewrite, kept[first:], replace)
+        _replaced(rewrite, kept[first:], replace, concerns)
     if graph.outputs:
         new.set_outputs(map(rewrite.moved, graph.outputs))
     rewrite._settle()
     return rewrite
 
 
-def _replaced(rewrite: Rewrite, nodes: Iterable[Node], replace: Replace) -> None:
+def _replaced(
+    rewrite: Rewrite, nodes: Iterable[Node], replace: Replace, concerns: Concerns | None
+) -> None:
     """Let these nodes be copied or replaced."""
     before = state.origin, state.scope, state.line
     try:
         for node in nodes:
             inputs = _moved_inputs(rewrite, node)
-            # As `in_place_of` does it, but once for all nodes: this loop is run a lot.
-            state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
-            _put(rewrite, node, inputs, replace(rewrite, node, inputs))
+            found = None
+            if concerns is None or concerns(node, inputs):
+                # As `in_place_of` does it, but once for all nodes: this loop is run a lot.
+                state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
+                found = replace(rewrite, node, inputs)
+            _put(rewrite, node, inputs, found)
     finally:
         state.origin, state.scope, state.line = before
 
