@@ -62,7 +62,7 @@ class Program:
         donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        with uncollected():
+        with uncollected(len(graph)):
             optimised, self.reports = run_passes(graph, passes, without=without)
             # What its owner may still mark, log or name is never what runs.
             self.optimised = graph.duplicate() if optimised is graph else optimised

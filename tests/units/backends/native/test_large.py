@@ -122,3 +122,21 @@ def test_a_hundred_thousand_nodes_and_their_gradient() -> None:
         y, dy = y * factor + X, dy * factor + 1.0
     np.testing.assert_allclose(value, y.sum(), rtol=1e-12)
     np.testing.assert_allclose(slope, dy, rtol=1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [100_000])
+def test_a_hundred_thousand_sines_of_a_number_and_their_slope(count: int) -> None:
+    def sines(x):
+        for _ in range(count):
+            x = ab.sin(x)
+        return x
+
+    run = ab.compile(ab.value_and_grad(sines), backend="native")
+    value, slope = run(0.7)
+    y, dy = 0.7, 1.0
+    for _ in range(count):
+        y, dy = np.sin(y), dy * np.cos(y)
+    np.testing.assert_allclose([value, slope], [y, dy], rtol=1e-9)
+    made = run.program(0.7).executable.program
+    assert len(made.ir) < 40 * count  # equal stretches share their code

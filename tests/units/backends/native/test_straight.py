@@ -178,3 +178,11 @@ def test_any_graph_of_numbers_gives_the_bits_of_the_reference(short, seed) -> No
     for mine, its in zip(*both(drawn(draw, 60), *xs), strict=True):
         assert type(mine) is type(its)
         assert np.asarray(mine).tobytes() == np.asarray(its).tobytes()
+
+
+def test_a_long_body_calls_its_functions() -> None:
+    made = program(lambda x: sum((ab.sin(x + float(i)) for i in range(60)), 0.0), 0.7)
+    (body,) = [part for part in made.ir.split("define ") if "@loop0(" in part.partition("{")[0]]
+    assert body.count("\n") < 300
+    assert body.count("call double @sin_1_float64") == 60
+    np.testing.assert_allclose(*both(lambda x: ab.sin(x) + ab.sin(2.0 * x), 0.7), rtol=1e-15)
