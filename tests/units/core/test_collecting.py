@@ -27,7 +27,7 @@ def test_it_is_on_again_behind_the_block_whatever_happens_there() -> None:
         assert not gc.isenabled()
     assert gc.isenabled()
     with pytest.raises(ZeroDivisionError), uncollected(MANY):
-        1 / 0  # noqa: B018
+        1 / 0
     assert gc.isenabled()
 
 
