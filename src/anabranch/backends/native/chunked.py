@@ -8,9 +8,10 @@ from contextlib import contextmanager
 
 from anabranch.backends.native.access import Access
 from anabranch.backends.native.emit import Emitter, Val, memory_type, register_type
+from anabranch.backends.native.lowering import is_heavy, is_reduction
 from anabranch.backends.native.partition import Cut, cut, time_of
 from anabranch.backends.native.reductions import REDUCTIONS, Reduction
-from anabranch.backends.native.schedule import Loop, Schedule, is_heavy, is_reduction, size_of
+from anabranch.backends.native.schedule import Loop, Schedule, size_of
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 from anabranch.core.node import Node

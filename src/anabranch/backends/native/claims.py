@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.native import memory
+from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.schedule import (
     Island,
     Key,
@@ -17,7 +18,6 @@ from anabranch.backends.native.schedule import (
     Schedule,
     Step,
     Structured,
-    is_reduction,
     reads,
 )
 from anabranch.backends.native.view import View

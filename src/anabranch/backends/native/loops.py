@@ -19,13 +19,8 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
-from anabranch.backends.native.schedule import (
-    Loop,
-    Place,
-    Schedule,
-    element,
-    is_reduction,
-)
+from anabranch.backends.native.lowering import element, is_reduction
+from anabranch.backends.native.schedule import Loop, Place, Schedule
 from anabranch.backends.native.view import Strides, row_major
 from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType

@@ -12,7 +12,8 @@ from typing import Any
 
 from anabranch.backends.native.emit import Emitter, Val, memory_type
 from anabranch.backends.native.loops import LoopCode
-from anabranch.backends.native.schedule import Key, Loop, element, is_reduction
+from anabranch.backends.native.lowering import element, is_reduction
+from anabranch.backends.native.schedule import Key, Loop
 from anabranch.core.node import Literal
 
 MANY = 48  # nodes from which on all functions are called: those that fit in are too few to matter
