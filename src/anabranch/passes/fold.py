@@ -51,7 +51,10 @@ def fold(graph: Graph) -> Rewrite:
 def _concerns(node: Node, inputs: tuple[Any, ...]) -> bool:
     if node.op is CONSTANT:
         return _scalar(node) is not None
-    return bool(inputs) and all(known(edge) is not None for edge in inputs)
+    for edge in inputs:  # most graphs have no such node, so this is quick about the first one
+        if known(edge) is None:
+            return False
+    return bool(inputs)
 
 
 def _is_foldable(node: Node) -> bool:

@@ -95,7 +95,10 @@ def copied(
     that is not asked. Most passes find nothing to do in most graphs: where all nodes stay, the
     result is the very same graph.
     """
-    kept = [node for _, node in sorted({n.id: n for n in (*graph.parameters, *nodes)}.items())]
+    kept = graph.nodes
+    if nodes is not graph.nodes:
+        chosen = {node.id: node for node in (*graph.parameters, *nodes)}
+        kept = [node for _, node in sorted(chosen.items())]
     first = 0
     if replace is None:
         first = len(kept)

@@ -253,10 +253,12 @@ class Schedule:
 
     def _join(self, node: Node, space: Shape) -> None:
         stage = 0
+        homes = []
         for edge in node.inputs:
-            if isinstance(edge, Literal):
+            if type(edge) is Literal:
                 continue
             home = self.home.get(edge.node.id)
+            homes.append((edge, home))
             if home is not None and self.is_fused(edge.node, home, space):
                 stage = max(stage, home.stage)
             else:
@@ -268,8 +270,8 @@ class Schedule:
             self.steps.append(loop)
             if node.id not in self.moved:  # a copy is made when it is wanted, not with others
                 self._open[stage, space] = loop
-        for edge in node.inputs:  # what another loop made, an earlier one, is read from memory
-            if not isinstance(edge, Literal) and self.home.get(edge.node.id) is not loop:
+        for edge, home in homes:  # what another loop made, an earlier one, is read from memory
+            if home is not loop:
                 self.store(edge)
         loop.nodes.append(node)
         self.home[node.id] = loop
