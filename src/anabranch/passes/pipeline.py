@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from anabranch.core.graph import Graph
+from anabranch.core.record import record
 from anabranch.errors import ArgumentError
 from anabranch.passes.algebra import algebra
 from anabranch.passes.fold import fold
@@ -22,7 +22,7 @@ PASSES: dict[str, Pass] = {
 DEFAULT = ("prune", "fold", "algebra", "merge", "prune")
 
 
-@dataclass(frozen=True)
+@record
 class PassReport:
     """What one pass did: its name, node counts before and after, and a line for each change."""
 

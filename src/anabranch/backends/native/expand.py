@@ -80,6 +80,11 @@ def _rule(node: Node) -> Any:
     return None
 
 
+def constants_of(graph: Graph) -> list[Node]:
+    """The nodes whose arrays a program is handed, in order."""
+    return [node for node in graph.order(graph.outputs) if node.kind == "constant"]
+
+
 def _in_float32(node: Node, *xs: Any, **attrs: Any) -> Any:
     """Halves are joined in float32, and the result is rounded once."""
     wide = bind(node.op, *(astype(x, np.float32) for x in xs), **attrs)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 
 from anabranch.core.aval import Shape
+from anabranch.core.record import record
 
 Strides = tuple[int, ...]
 
@@ -21,7 +21,7 @@ def row_major(shape: Shape) -> Strides:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True)
+@record
 class View:
     """Element i of a value is element `offset + i · strides` of its base.
 
