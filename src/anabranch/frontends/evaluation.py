@@ -14,8 +14,8 @@ import numpy as np
 from anabranch.core.attention import attention
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind, state
-from anabranch.core.collecting import uncollected
 from anabranch.core.dtype import is_floating, is_supported
+from anabranch.core.graph import uncollected
 from anabranch.core.late import LateModule
 from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Edge

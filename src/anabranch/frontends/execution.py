@@ -13,10 +13,9 @@ from anabranch.backends.base import Backend, Executable
 from anabranch.backends.native import NativeBackend
 from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
-from anabranch.core.collecting import uncollected
 from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
-from anabranch.core.graph import Graph
+from anabranch.core.graph import Graph, uncollected
 from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.errors import ArgumentError

@@ -12,9 +12,8 @@ import numpy as np
 from anabranch.core.attention import attention
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import NUMBERS, state
-from anabranch.core.collecting import uncollected
 from anabranch.core.entry import boundary
-from anabranch.core.graph import Graph
+from anabranch.core.graph import Graph, uncollected
 from anabranch.core.late import LateModule
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op

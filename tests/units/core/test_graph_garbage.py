@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.core.collecting import MANY, uncollected
+from anabranch.core.graph import LARGE, uncollected
 
 
 @pytest.fixture
@@ -20,13 +20,13 @@ def searches():
 
 def test_it_is_on_again_behind_the_block_whatever_happens_there() -> None:
     assert gc.isenabled()
-    with uncollected(MANY):
+    with uncollected(LARGE):
         assert not gc.isenabled()
-        with uncollected(MANY):
+        with uncollected(LARGE):
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
-    with pytest.raises(ZeroDivisionError), uncollected(MANY):
+    with pytest.raises(ZeroDivisionError), uncollected(LARGE):
         1 / 0
     assert gc.isenabled()
 
@@ -34,7 +34,7 @@ def test_it_is_on_again_behind_the_block_whatever_happens_there() -> None:
 def test_who_has_switched_it_off_keeps_it_off() -> None:
     gc.disable()
     try:
-        with uncollected(MANY):
+        with uncollected(LARGE):
             assert not gc.isenabled()
         assert not gc.isenabled()
     finally:
@@ -42,7 +42,7 @@ def test_who_has_switched_it_off_keeps_it_off() -> None:
 
 
 def test_small_graphs_do_not_touch_it() -> None:
-    with uncollected(MANY - 1):
+    with uncollected(LARGE - 1):
         assert gc.isenabled()
 
 
@@ -67,7 +67,7 @@ def test_it_is_on_while_a_users_function_is_traced() -> None:
     seen = []
 
     def f(x):
-        for _ in range(2 * MANY):
+        for _ in range(2 * LARGE):
             x = x + 1.0
         seen.append(gc.isenabled())
         return x
