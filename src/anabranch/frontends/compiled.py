@@ -44,7 +44,7 @@ class CompiledFunction:
         function: Callable[..., Any],
         backend: str | None,
         passes: Passes,
-        without: Sequence[str],
+        without: str | Sequence[str],
         static: Iterable[str | int],
         donate: Iterable[str | int],
         verbose: bool,
@@ -320,7 +320,7 @@ def compile(
     *,
     backend: str | None = None,
     passes: Passes = None,
-    without: Sequence[str] = (),
+    without: str | Sequence[str] = (),
     static: str | int | Iterable[str | int] = (),
     donate: str | int | Iterable[str | int] = (),
     verbose: bool = False,
@@ -372,7 +372,7 @@ def compile(
         _require_arguments("static", function, fixed)
         _require_arguments("donate", function, given)
         find_backend(backend)
-        rest = tuple(without), fixed, given, verbose
+        rest = without, fixed, given, verbose
         return CompiledFunction(function, backend, passes, *rest)
 
     return decorate if f is None else decorate(f)

@@ -30,7 +30,7 @@ else:
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (ReferenceBackend(), NativeBackend())
 }
-Passes = Sequence["str | Pass"] | None
+Passes = str | Sequence["str | Pass"] | None
 
 
 def find_backend(name: str | None) -> Backend:
@@ -63,7 +63,7 @@ class Program:
         graph: Graph,
         backend: str | None,
         passes: Passes,
-        without: Sequence[str] = (),
+        without: str | Sequence[str] = (),
         donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph

@@ -94,7 +94,7 @@ class Graph(core.Graph):
         *outputs: Any,
         backend: str | None = None,
         passes: Passes = None,
-        without: Sequence[str] = (),
+        without: str | Sequence[str] = (),
     ) -> CompiledGraph:
         """Make the graph as it stands now executable for these outputs.
 

@@ -37,14 +37,14 @@ class PassReport:
 
 
 def chosen(
-    passes: Sequence[str | Pass] | None = None, without: str | Collection[str] = ()
+    passes: str | Sequence[str | Pass] | None = None, without: str | Collection[str] = ()
 ) -> tuple[str | Pass, ...]:
     """These passes, by default `DEFAULT`, less those named in `without`.
 
     Raises:
         ArgumentError: `[unknown-pass]`.
     """
-    wanted = DEFAULT if passes is None else passes
+    wanted = DEFAULT if passes is None else (passes,) if isinstance(passes, str) else passes
     dropped = {without} if isinstance(without, str) else set(without)
     for one in (*wanted, *dropped):
         if isinstance(one, str) and one not in PASSES:
@@ -61,7 +61,7 @@ def name_of(one: str | Pass) -> str:
 
 def run_passes(
     graph: Graph,
-    passes: Sequence[str | Pass] | None = None,
+    passes: str | Sequence[str | Pass] | None = None,
     *,
     without: str | Collection[str] = (),
 ) -> tuple[Graph, tuple[PassReport, ...]]:
