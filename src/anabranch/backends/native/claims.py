@@ -10,6 +10,7 @@ import numpy as np
 
 from anabranch.backends.native import memory
 from anabranch.backends.native.expand import constants_of
+from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.schedule import (
     Island,
     Key,
@@ -18,7 +19,6 @@ from anabranch.backends.native.schedule import (
     Schedule,
     Step,
     Structured,
-    is_reduction,
     reads,
 )
 from anabranch.backends.native.view import View
