@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import copy
 import functools
-import gc
 import itertools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,7 +37,6 @@ from anabranch.errors import AnabranchError, ArgumentError, GraphError, TraceErr
 # current_source, append.
 _FRAMES = 3
 _MANY = 8  # from here on the uses of a node stand in a list, which grows in place
-LARGE = 1_000  # nodes from which on Python's searches for garbage take time that is felt
 
 
 def _inferred(op: Op, given: Sequence[Aval], attrs: dict[str, Any]) -> tuple[Aval, ...]:
@@ -330,22 +327,6 @@ def _unpacked(kind: type[Graph], packed: Packed) -> Graph:
     Graph.__init__(graph, packed.name, packed.backend)
     unpack(graph, packed)
     return graph
-
-
-@contextmanager
-def uncollected(count: int) -> Iterator[None]:
-    """No search for circles of garbage in this block, which makes or walks about so many nodes.
-
-    What is made here is freed by counting. Who has switched the search off keeps it off.
-    """
-    if count < LARGE or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def ended(node: Node, consequence: str = "") -> AnabranchError:

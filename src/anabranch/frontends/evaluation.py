@@ -15,7 +15,6 @@ from anabranch.core.attention import attention
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind, state
 from anabranch.core.dtype import is_floating, is_supported
-from anabranch.core.graph import uncollected
 from anabranch.core.late import LateModule
 from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Edge
@@ -165,8 +164,7 @@ class Evaluation:
             state.onlooker.pulled(outputs, start, self.aliases)
         region, within = self._region(outputs)
         if self.is_symbolic:
-            with uncollected(len(region)):
-                found = reverse(node_steps(region.values(), within), start, within)
+            found = reverse(node_steps(region.values(), within), start, within)
         else:
             found = engine.pulled(region.values(), start, within, self.is_recorded)
         return [found.get(key_of(alias)) for alias in self.aliases]

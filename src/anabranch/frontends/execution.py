@@ -15,7 +15,7 @@ from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
-from anabranch.core.graph import Graph, uncollected
+from anabranch.core.graph import Graph
 from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.errors import ArgumentError
@@ -67,13 +67,12 @@ class Program:
         donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        with uncollected(len(graph)):
-            optimised, self.reports = pipeline.run_passes(graph, passes, without=without)
-            # What its owner may still mark, log or name is never what runs.
-            self.optimised = graph.duplicate() if optimised is graph else optimised
-            self.donated = _reused(self.optimised, donated)
-            compile = find_backend(backend).compile
-            self.executable: Executable = compile(self.optimised, self.donated)
+        optimised, self.reports = pipeline.run_passes(graph, passes, without=without)
+        # What its owner may still mark, log or name is never what runs.
+        self.optimised = graph.duplicate() if optimised is graph else optimised
+        self.donated = _reused(self.optimised, donated)
+        compile = find_backend(backend).compile
+        self.executable: Executable = compile(self.optimised, self.donated)
 
     reports: tuple[PassReport, ...]
 

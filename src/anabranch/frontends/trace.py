@@ -13,7 +13,7 @@ from anabranch.core.attention import attention
 from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
-from anabranch.core.graph import Graph, uncollected
+from anabranch.core.graph import Graph
 from anabranch.core.late import LateModule
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
@@ -264,8 +264,7 @@ def _free_name(graph: Graph, label: str) -> str:
 def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Graph:
     """A copy with these parameters turned into constants; the trace's own nodes end with it."""
     if not fixed:
-        with uncollected(len(graph)):
-            return graph.duplicate(ManualGraph(graph.name, graph.backend))
+        return graph.duplicate(ManualGraph(graph.name, graph.backend))
 
     def replace(rewrite: rewriting.Rewrite, node: Node, _: Any) -> Node | None:
         if node.id not in fixed:
