@@ -275,3 +275,14 @@ print(functions()["slowly"]())
 first.join()
 """
     assert printed(program) == ["entered", "whole"]
+
+
+@pytest.mark.parametrize("first", ["", "ab.einsum, ab.linalg.svd", "ab.linalg.svd, ab.mean"])
+def test_the_order_of_names_does_not_depend_on_what_was_loaded_first(first: str) -> None:
+    program = f"""
+import anabranch as ab
+{first}
+from anabranch.core.registry import functions, registered_ops
+print(*functions(), *(op.name for op in registered_ops()))
+"""
+    assert printed(program) == [*functions(), *(op.name for op in registered_ops())]

@@ -48,7 +48,7 @@ class _Functions(dict[str, Callable[..., Any]]):
 
     def __iter__(self) -> Iterator[str]:
         gather()
-        return iter(_made)
+        return iter(sorted(_made))  # whatever was asked for first
 
     def __len__(self) -> int:
         gather()
@@ -74,7 +74,7 @@ def expect(contents: Mapping[str, str], modules: Modules) -> None:
 
 def gather() -> None:
     """Load every module that makes records, so that all of them are made."""
-    for module in set(_where.values()):
+    for module in dict.fromkeys(_where.values()):  # in the same order in every process
         importlib.import_module(module)
     for package in _packages:
         package.load()
