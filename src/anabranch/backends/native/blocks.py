@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from anabranch.backends.native.operands import SPEED, Operand, Shapes
+from anabranch.backends.native.operands import SPEED, Operand, Shapes, second_cache
 from anabranch.backends.native.partition import CHUNK, MOST
 from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, TileCode
 from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
 
-NEAR = 384 * 1024  # bytes of A that should stay in the second cache
-PACKED_FROM = 2 * 1024 * 1024  # bytes of A, which is packed then however it lies
-PACKED_B_FROM = 24 * 1024 * 1024  # the same of B, of which a tile reads whole vectors
-UNEVEN_FROM = 256 * 1024  # the same where its rows all fall on the same places of a cache
+NEAR = second_cache() * 3 // 4  # bytes of A that should stay there; no result depends on it
+PACKED_B_FROM = 768 * 1024  # bytes of B, which is packed then if enough rows gain by it
+UNEVEN_FROM = 256 * 1024  # bytes of A whose rows all fall on the same places of a cache
 PAGE = 4096
+LINE = 64  # bytes that a cache holds together
 FEW = 128  # rows for which B is not packed just because it is large
+FEW_STRAIGHT = 768  # the same where rows of B begin where lines of a cache do, and are read well
 FAR = 4096  # rows and columns in one block, about
 PACK = 128 * 1024  # bytes that a chunk packs
 
@@ -108,14 +109,14 @@ class BlockedCode(Writer):
         """Whether to pack A and B: where it saves more time than it takes."""
         if is_half(self._dtype):
             return True, True
-        (a_step, a_depth), b_step = a.view.strides[-2:], b.view.strides[-1]
+        (a_step, a_depth), (b_depth, b_step) = a.view.strides[-2:], b.view.strides[-2:]
         size = self._shapes.bytes
-
         rows, depth = a.view.shape[-2:]
         bytes_a, bytes_b = rows * depth * size, depth * b.view.shape[-1] * size
         is_uneven = max(a_step, a_depth) * size % PAGE == 0 and bytes_a > UNEVEN_FROM
-        packs_a = 1 not in (a_step, a_depth) or bytes_a > PACKED_FROM or is_uneven
-        packs_b = b_step != 1 or (bytes_b > PACKED_B_FROM and rows > FEW)
+        packs_a = 1 not in (a_step, a_depth) or is_uneven
+        few = FEW if b_depth * size % LINE else FEW_STRAIGHT
+        packs_b = b_step != 1 or (bytes_b > PACKED_B_FROM and rows > few)
         return packs_a, packs_b
 
     def _side_a(self, m: int, a: Operand) -> Side:

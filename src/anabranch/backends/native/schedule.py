@@ -17,6 +17,7 @@ from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.parts import fillings, has_rows, is_run, is_update, moved
 from anabranch.backends.native.reductions import REDUCTIONS
+from anabranch.backends.native.sinking import Sinking
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.dtype import extremes, is_floating
@@ -110,6 +111,8 @@ class Schedule:
         for edge in graph.outputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
+        Sinking(self, LONGEST).run()
+        self.steps = [step for step in self.steps if nodes_of(step)]
         self.steps = self._ordered()
 
     def _ordered(self) -> list[Step]:
@@ -282,6 +285,12 @@ class Schedule:
     def is_fused(self, node: Node, home: Loop, space: Shape) -> bool:
         """Whether a node's value can be had in registers in a loop over this space."""
         return home.space == space == node.avals[0].shape and not is_reduction(node)
+
+    def is_own(self, node: Node) -> bool:
+        """Whether a value has memory of its own that nothing else is a view of, and no user."""
+        key = (node.id, 0)
+        is_kept = key in self._results or key in self.parts or key in self.wholes
+        return not is_kept and key not in self._shown and node.id not in self.moved
 
     def store(self, edge: Any) -> Place:
         """Make sure that a value is in memory, and say where."""
