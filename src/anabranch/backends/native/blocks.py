@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from anabranch.backends.native.blockwise import BlockwiseCode, Finish
 from anabranch.backends.native.operands import SPEED, Operand, Shapes, second_cache
 from anabranch.backends.native.partition import CHUNK, MOST
+from anabranch.backends.native.schedule import Key
 from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, TileCode
 from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
@@ -31,8 +33,9 @@ PACK = 128 * 1024  # bytes that a chunk packs
 
 # What the frame of a step holds, eight bytes each.
 _A, _B, _C, _PACKED_A, _PACKED_B, _DEPTH, _ADDS = range(7)
-_TILES, _WHOLE_TILES, _PANELS, _WHOLE_PANELS, _ACROSS, _PACKS_B = range(7, 13)
-_FRAME = 13
+_TILES, _WHOLE_TILES, _PANELS, _WHOLE_PANELS, _DOWN, _PACKS_B = range(7, 13)
+_ROW, _COLUMN, _IS_LAST = range(13, 16)
+_FRAME = 16  # behind it: what a loop over each block of the result walks through
 
 
 @dataclass(frozen=True)
@@ -73,13 +76,21 @@ class BlockedCode(Writer):
 
     Attributes:
         scratch: bytes of workspace that it takes.
+        pointers: the values that the loop over each block walks through; `@name` takes their
+            pointers before the last.
         text: the functions.
     """
 
     shares = True
 
     def __init__(
-        self, name: str, a: Operand, b: Operand, shapes: Shapes, declared: set[str]
+        self,
+        name: str,
+        a: Operand,
+        b: Operand,
+        shapes: Shapes,
+        declared: set[str],
+        finish: Finish | None = None,
     ) -> None:
         super().__init__(declared)
         self.name, self._shapes, self._dtype = name, shapes, shapes.dtype
@@ -100,9 +111,15 @@ class BlockedCode(Writer):
         room_a, room_b = (s.packed * s.room * min(s.far, s.panels) for s in (self._a, self._b))
         self.scratch = room_a + room_b
         declared.add("declare void @pool(ptr, ptr, i64)")
+        self._finish = finish
+        self._finishing: dict[tuple[int, int], BlockwiseCode] = {}  # by the size of a block
+        self.pointers: list[Key] = []
+        if finish:
+            self.pointers += self._finished(tile.rows, tile.columns).pointers
         parts = [self._multiplying(), self._driving(room_a)]
         if packs_a or packs_b:
             parts.append(self._packing())
+        parts += [code.text for code in self._finishing.values()]
         self.text = "\n".join(parts)
 
     def _packs(self, a: Operand, b: Operand) -> tuple[bool, bool]:
@@ -254,8 +271,9 @@ class BlockedCode(Writer):
     def _multiplying(self) -> str:
         """`@multiply_name(frame, chunk)`: some tiles down, some panels across."""
         self._begin()
-        across = self._field(_ACROSS)
-        down, right = (self._int(word, "%chunk", across) for word in ("udiv", "urem"))
+        # Neighbouring chunks share columns, which are mostly those of one weight.
+        count = self._field(_DOWN)
+        right, down = (self._int(word, "%chunk", count) for word in ("udiv", "urem"))
         tiles, panels = self._field(_TILES), self._field(_PANELS)
         whole_tiles, whole_panels = self._field(_WHOLE_TILES), self._field(_WHOLE_PANELS)
         from_a, from_b = (
@@ -284,11 +302,34 @@ class BlockedCode(Writer):
                 steps = f"i64 {self._a.step}, i64 {self._a.depth_step}"
                 given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {self._b.depth_step}"
                 self._line(f"call void @{name}({given}, ptr {out}, i64 {self._n}, i1 {adds})")
+                if self._finish:
+                    start = self._int("mul", row, self._tile.rows)
+                    self._finish_block(rows, tile.columns, start, column)
 
             self._each(top, bottom, whole_tiles, self._a.last is not None, one)
 
         self._each(left, end, whole_panels, self._b.last is not None, panel)
         return self._text(f"define internal void @multiply_{self.name}(ptr %frame, i64 %chunk)")
+
+    def _finished(self, rows: int, columns: int) -> BlockwiseCode:
+        """What finishes blocks of this size."""
+        assert self._finish is not None
+        size = rows, columns
+        if size not in self._finishing:
+            name = f"{self.name}_finish_{rows}x{columns}"
+            made = BlockwiseCode(name, self._finish, self.declared, _FRAME, size)
+            self._finishing[size] = made
+        return self._finishing[size]
+
+    def _finish_block(self, rows: int, columns: int, row: str, column: str) -> None:
+        """Where a block of the result has its last contribution, the loop over it."""
+        name = self._finished(rows, columns).name
+        with self._if(self._int("icmp ne", self._field(_IS_LAST), 0)):
+            row, column = (
+                self._int("add", self._field(place), within)
+                for place, within in ((_ROW, row), (_COLUMN, column))
+            )
+            self._line(f"call void @{name}(ptr %frame, i64 {row}, i64 {column})")
 
     def _panel_at(self, side: Side, base: str, number: str) -> str:
         if side.packed:
@@ -301,16 +342,18 @@ class BlockedCode(Writer):
     def _driving(self, room_a: int) -> str:
         """`@name(a, b, c, scratch)`: the blocks in order, two steps for each."""
         self._begin()
-        self._line(f"%frame = alloca i64, i64 {_FRAME}")
+        self._line(f"%frame = alloca i64, i64 {_FRAME + len(self.pointers)}")
         self._set(_PACKED_A, "%scratch", "ptr")
         self._set(_PACKED_B, self._bytes_on("%scratch", str(room_a)), "ptr")
+        for i in range(len(self.pointers)):
+            self._set(_FRAME + i, f"%f{i}", "ptr")
         with self._counted(self._b.blocks) as right:
-            panels = self._in_block(self._b, right, _PANELS, _WHOLE_PANELS)
-            self._set(_ACROSS, self._groups(panels, self._panels_each))
+            self._in_block(self._b, right, _PANELS, _WHOLE_PANELS)
             with self._counted(self._blocks) as block, self._counted(self._a.blocks) as down:
                 self._one_block(right, block, down)
+        more = "".join(f", ptr %f{i}" for i in range(len(self.pointers)))
         return self._text(
-            f"define internal void @{self.name}(ptr %a, ptr %b, ptr %c, ptr %scratch)"
+            f"define internal void @{self.name}(ptr %a, ptr %b, ptr %c{more}, ptr %scratch)"
         )
 
     def _in_block(self, side: Side, block: str, count: int, whole: int) -> str:
@@ -324,6 +367,8 @@ class BlockedCode(Writer):
         first = self._int("mul", block, self._depth)
         self._set(_DEPTH, self._least(self._int("sub", self._k, first), self._depth))
         self._set(_ADDS, block)
+        is_last = self._int("icmp eq", block, self._blocks - 1)
+        self._set(_IS_LAST, self._new(f"zext i1 {is_last} to i64"))
         rows = self._int("mul", down, self._a.far * self._tile.rows)
         columns = self._int("mul", right, self._b.far * self._tile.columns)
         for place, base, side, start in ((_A, "%a", self._a, rows), (_B, "%b", self._b, columns)):
@@ -331,11 +376,15 @@ class BlockedCode(Writer):
             along = self._int("mul", first, side.depth_step)
             here = self._moved_on(base, self._dtype, self._int("add", moved, along))
             self._set(place, here, "ptr")
+        self._set(_ROW, rows)
+        self._set(_COLUMN, columns)
         corner = self._int("add", self._int("mul", rows, self._n), columns)
         self._set(_C, self._moved_on("%c", self._dtype, corner), "ptr")
         if self._a.packed or self._b.packed:
             self._pack_both(tiles, down)
-        chunks = self._int("mul", self._groups(tiles, self._tiles_each), self._field(_ACROSS))
+        count = self._set(_DOWN, self._groups(tiles, self._tiles_each))
+        across = self._groups(self._field(_PANELS), self._panels_each)
+        chunks = self._int("mul", count, across)
         self._line(f"call void @pool(ptr @multiply_{self.name}, ptr %frame, i64 {chunks})")
 
     def _pack_both(self, tiles: str, down: str) -> None:

@@ -53,18 +53,25 @@ class LoopCode(ChunkWriter):
         self._stores: list[tuple[Node, int]] = []
         self._gather_accesses()
         self.pointers = list(dict.fromkeys(access.key for access in self._accesses))
-        self._dims, self._steps = joined(loop.space, [a.strides for a in self._accesses])
+        self._dims, self._steps = self._walk()
         self._lanes = self._width(vector_bytes)
         self._divide()
-        if self.cut is None:
-            arguments = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
-        else:
-            arguments = "ptr %frame, i64 %chunk"
+        if self.cut is not None:
             self._begin_chunk(self.cut)
         self._write()
-        self.text = self._text(f"define internal void @{name}({arguments})")
+        self.text = self._text(f"define internal void @{name}({self._arguments})")
         if self._parts:
             self.text += "\n" + self._joining()
+
+    @property
+    def _arguments(self) -> str:
+        if self.cut is not None:
+            return "ptr %frame, i64 %chunk"
+        return ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
+
+    def _walk(self) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
+        """The lengths of the axes, and for each access its steps."""
+        return joined(self.loop.space, [access.strides for access in self._accesses])
 
     @property
     def order(self) -> str:
