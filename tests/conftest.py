@@ -153,15 +153,15 @@ def ways():
     return WAYS | IN_MACHINE_CODE
 
 
-TIERS = {"machine code": pytest.mark.slow}  # the other two: long
+# Each of these differs from another way by a single step; what no tier names is fast.
+TIERS = {
+    **dict.fromkeys(["as built", "by hand, as built", "of compiled"], pytest.mark.slow),
+    "machine code": pytest.mark.slow,
+    **dict.fromkeys(["machine code, as built", "machine code, by hand"], pytest.mark.long),
+}
 
 
-@pytest.fixture(
-    params=[
-        *WAYS,
-        *(pytest.param(w, marks=TIERS.get(w, pytest.mark.long)) for w in IN_MACHINE_CODE),
-    ]
-)
+@pytest.fixture(params=[pytest.param(w, marks=TIERS.get(w, ())) for w in WAYS | IN_MACHINE_CODE])
 def grad(request):
     """The gradient of a scalar function by its first argument, in every way that there is."""
     return quiet((WAYS | IN_MACHINE_CODE)[request.param])

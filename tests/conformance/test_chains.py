@@ -97,6 +97,7 @@ def test_the_chain_rule_holds_for_every_pair(outer):
         assert report.verdict == "pass", f"{outer} of {inner}\n{report}"
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-54")
 def test_the_flagship_agrees_for_every_seed():
     """Not a single element: small entries of a gradient have a larger relative error."""

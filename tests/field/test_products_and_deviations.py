@@ -155,6 +155,7 @@ DEVIATIONS = {
 EQUAL = [[1.0, 1.0], [0.1, 0.1, 0.1], [1e16 + 2, 1e16 + 2, 1e16 + 2], [-0.0, 0.0], [1e-300] * 5]
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-29")
 @pytest.mark.parametrize("x", EQUAL)
 @pytest.mark.parametrize("name", DEVIATIONS)

@@ -78,6 +78,7 @@ def fitted(problem, model, start, wrap=lambda f: f):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["eager", "compiled"])
 @pytest.mark.parametrize("start", [0, 1])
 @pytest.mark.parametrize("name", MODELS)

@@ -246,6 +246,7 @@ def both_products(f, x, v, seed):
     return np.sum(u * pushed), np.sum(pullback(u)[0] * v)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-103")
 @pytest.mark.parametrize("name", BOTH_MODES)
 def test_both_modes_agree_at_random_points(name):
@@ -368,6 +369,7 @@ def test_a_wrong_gradient_beside_a_kink_is_still_wrong():
 ALL_PASSES = [None, (), *((name,) for name in ab.passes.PASSES), tuple(ab.passes.PASSES)]
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-117")
 @pytest.mark.parametrize("passes", ALL_PASSES, ids=str)
 @pytest.mark.parametrize(
@@ -417,6 +419,7 @@ KEPT_NAN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-117")
 @pytest.mark.parametrize("passes", ALL_PASSES, ids=str)
 @pytest.mark.parametrize("name", KEPT_NAN)

@@ -72,6 +72,7 @@ def test_a_hundred_hash_seeds_give_one_digest():
     assert digests(range(1, 101)) == {digest(range(4))}
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-39")
 def test_the_order_in_which_parameters_stand_in_their_dict_changes_no_bit():
     assert len({digest(places) for places in itertools.permutations(range(4))}) == 1

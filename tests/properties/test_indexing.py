@@ -164,6 +164,7 @@ def is_integers(item: Any) -> bool:
     return isinstance(item, np.ndarray | list) and np.asarray(item).dtype.kind == "i"
 
 
+@pytest.mark.slow
 @settings(max_examples=250)
 @given(selections())
 def test_integer_arrays_that_are_computed_select_the_same(selection: Any) -> None:

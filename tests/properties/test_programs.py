@@ -138,6 +138,7 @@ def test_eager_traced_and_by_hand_have_the_same_bits_in_long_programs(program: P
     check_all_ways_agree(program)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(programs())
 def test_machine_code_gives_what_the_reference_gives(program: Program) -> None:

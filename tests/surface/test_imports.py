@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Container, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -105,6 +106,7 @@ def imports_of(
             pending.append((child, in_function, typing_only or guarded))
 
 
+@cache
 def parsed(module: str) -> list[Import]:
     file = FILES[module]
     tree = ast.parse(file.read_text(encoding="utf-8"), str(file))

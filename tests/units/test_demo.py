@@ -205,6 +205,7 @@ def test_an_interrupted_run_is_kept_and_goes_on_as_it_says(here, monkeypatch, ca
     assert rest.split("Best:")[1].split("Its weights")[0].strip() in " ".join(whole.split("Best:"))
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_overwrites_no_other(here, monkeypatch, capsys):
     interrupt_after(monkeypatch, 1)
     for _ in range(2):
@@ -213,6 +214,7 @@ def test_an_interrupted_run_overwrites_no_other(here, monkeypatch, capsys):
     assert "in anabranch-demo-2.npz" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_loses_nothing(here, monkeypatch, capsys):
     interrupt_after(monkeypatch, 1)
     real, calls = np.savez, []
@@ -242,6 +244,7 @@ def test_output_is_written_and_read_back(here, capsys):
     assert demo.load(Path("out.npz")).epoch == 1
 
 
+@pytest.mark.slow
 def test_two_runs_print_the_same_and_leave_nothing(here, capsys):
     outs = []
     for _ in range(2):

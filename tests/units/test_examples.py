@@ -122,6 +122,7 @@ def test_the_worked_example():
 # Linear regression
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-57", "S0-58")
 @pytest.mark.parametrize("way", WAYS)
 def test_regression_prints_its_way_to_the_line(way):

@@ -25,6 +25,14 @@ class Same:
     value: Any
 
 
+@dataclass(frozen=True)
+class Held:
+    """What an object has in one of its slots at the time of a call."""
+
+    owner: Any
+    slot: str
+
+
 # How values lie in containers: the number of one, `Same`, or (type, patterns of its parts). The
 # parts of a dict are (key, pattern).
 Pattern = int | Same | tuple[type, Sequence[Any]]
@@ -40,7 +48,8 @@ class Call:
         named: one for each argument by name, in the order in which they are written.
         result: the pattern of what is returned, of the numbers of outputs.
         slow: a function for all that is not expected, with the same arguments.
-        captured: the arrays for the last parameters; those before are arguments.
+        captured: the arrays for the last parameters, or where they are `Held`; those before are
+            arguments.
         bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
             or, for None, in a closure's cell; else the call is not what was compiled.
         converts: whether one of Python's floats is taken for a parameter `f64[]`.

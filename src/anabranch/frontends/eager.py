@@ -40,7 +40,8 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     for arg in args:
         if type(arg) is Tensor:
             values.append(arg.value)
-            tracked = tracked or arg._tracked
+            if arg._tracked:
+                tracked = True
         elif type(arg) in NUMBERS:
             values.append(arg)
             weak = True
@@ -52,12 +53,17 @@ def apply(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if op.outside is not None and watch.blocks:
             out = watched(op, values, attrs, args)
         else:
-            out = op.ref(*values, **attrs)
+            out = op.ref(*values, **attrs) if attrs else op.ref(*values)
     except Exception as error:
         raise explain_failure(op, args, attrs, error) from None
     if tracked and state.recording:
         return _record(op, args, attrs, out)
-    return tuple(map(make_tensor, out)) if type(out) is tuple else make_tensor(out)
+    if type(out) is tuple:
+        return tuple(map(make_tensor, out))
+    made: Tensor = object.__new__(Tensor)  # as make_tensor does; a call more is felt in each op
+    made.value = out
+    made._tracked = made._requires_grad = False
+    return made
 
 
 def _record(op: Op, args: tuple[Any, ...], attrs: dict[str, Any], out: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from anabranch.core.attention import attention
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind, state
 from anabranch.core.dtype import is_floating, is_supported
@@ -66,7 +67,8 @@ class Evaluation:
         self.structures: list[tuple[int | str, Any]] = []
         if not self.is_nested:
             state.aliases = set()
-        with state.changed(recording=True, transforms=state.transforms + 1):
+        # A compiled function may have captured a variable: then its call has to be recorded.
+        with attention(), state.changed(recording=True, transforms=state.transforms + 1):
             new_args = [
                 self._aliased(i, value, wanted[i], refuse) if i in wanted else self._held(value)
                 for i, value in enumerate(args)

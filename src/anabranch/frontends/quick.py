@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+import types
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Call, Pattern, Same
+from anabranch.backends.base import Call, Held, Pattern, Same
 from anabranch.core.config import Options, options
 from anabranch.core.values import ARRAYS
 from anabranch.frontends.containers import unflatten
 from anabranch.frontends.execution import Program
+from anabranch.frontends.tensor import Tensor
 from anabranch.frontends.trace import Static, Trace
 
 _NUMBERS = (float, int, bool)
+# Static arguments of these types never change, so that the same object means the same program.
+_UNCHANGING = (str, bytes, float, int, bool, types.FunctionType, types.BuiltinFunctionType)
 
 
 def quick_entry(
@@ -27,43 +32,66 @@ def quick_entry(
 ) -> Callable[..., Any] | None:
     """A function in machine code that does what `slow` does, for arguments like these.
 
-    None where there is none: the backend has none, an argument is no array or number, containers
-    are others than tuples, lists and dicts, or a captured value is reached by more than names. It
-    hands on to `slow` what it does not expect, and everything while `attention` is asked for.
+    None where there is none: the backend has none, an argument is no array or number and no part
+    of the program that cannot change, containers are others than tuples, lists and dicts (or named
+    tuples among the arguments), or a captured value is reached by more than names. It hands on to
+    `slow` what it does not expect, and everything while `attention` is asked for.
     """
     bindings = [guard.bindings for guard in trace.guards]
     if options() != Options() or None in bindings:
         return None
-    if not all(type(array) is np.ndarray for array in trace.captured):
-        return None
-    if not all(type(leaf) in _NUMBERS or isinstance(leaf, ARRAYS) for leaf in leaves):
-        return None
-    numbers = list(range(len(leaves)))
-    args, named = unflatten(structure, numbers)
     outputs = [Same(one.value) if isinstance(one, Static) else one for one in trace.outputs]
     try:
+        args, named = unflatten(structure, list(_numbered(leaves)))
         arguments = [_pattern(one) for one in args]
         by_name = {name: _pattern(one) for name, one in named.items()}
         result = _pattern(unflatten(trace.structure, outputs))
+        captured = [_captured(one) for one in trace.captured]
     except _UnknownError:
         return None
     distinct = {(id(b.holder), b.key): b for found in bindings for b in found or ()}
-    wanted = slow, trace.captured, list(distinct.values())
+    wanted = slow, captured, list(distinct.values())
     return program.executable.function(Call(name, arguments, by_name, result, *wanted))
 
 
 class _UnknownError(Exception):
-    """There is a container of which machine code knows nothing."""
+    """There is something of which machine code knows nothing."""
+
+
+def _numbered(leaves: Sequence[Any]) -> Iterator[int | Same]:
+    """The number of each parameter; what is part of the program must be the very same."""
+    numbers = itertools.count()
+    for leaf in leaves:
+        if type(leaf) in _NUMBERS or isinstance(leaf, ARRAYS):
+            yield next(numbers)
+        elif type(value := leaf.value if isinstance(leaf, Static) else leaf) in _UNCHANGING:
+            yield Same(value)
+        else:
+            raise _UnknownError
+
+
+def _captured(value: Any) -> Any:
+    if type(value) is Tensor:  # reads its array at each call, for it may be given another one
+        return Held(value, "value")
+    if type(value) is np.ndarray:
+        return value
+    raise _UnknownError
 
 
 def _pattern(held: Any) -> Pattern:
     """How numbers lie in containers."""
+    kind = type(held)
     if held is None:
         return Same(None)
-    if type(held) in (int, Same):
+    if kind in (int, Same):
         return held  # type: ignore[no-any-return]
-    if type(held) is dict and all(type(key) in (str, int) for key in held):
+    if kind is dict and all(type(key) in (str, int) for key in held):
         return dict, [(key, _pattern(part)) for key, part in held.items()]
-    if type(held) in (tuple, list):
-        return type(held), [_pattern(part) for part in held]
+    if kind in (tuple, list) or _has_named_fields(kind):
+        return kind, [_pattern(part) for part in held]
     raise _UnknownError
+
+
+def _has_named_fields(kind: type) -> bool:
+    """Whether this is a named tuple itself; a class derived of one may make its objects its way."""
+    return kind.__bases__ == (tuple,) and "_field_defaults" in vars(kind)

@@ -31,6 +31,20 @@ from anabranch.frontends.stale import handing_out
 Array = np.ndarray[Any, Any]
 next_id = count().__next__
 _FRAMES = 5  # of the library between a user's line and `capture`
+# What a field holds that nobody has set. Most tensors are results that nobody asks for these, and
+# filling them in would be a good part of an op's cost.
+_AT_FIRST: dict[str, Any] = {
+    "_grad": None,
+    "_grad_is_shared": False,
+    "_siblings": None,
+    "index": 0,
+    "input_versions": None,
+    "kept": None,
+    "made": None,
+    "name": None,
+    "taken": None,
+    "version": 0,
+}
 
 
 class Tensor(Conversions):
@@ -225,6 +239,9 @@ class Tensor(Conversions):
 
     def __getattr__(self, name: str) -> Any:
         # Reached for a missing name only: a leaf gets its node when it is first asked for.
+        if name in _AT_FIRST:
+            setattr(self, name, _AT_FIRST[name])
+            return _AT_FIRST[name]
         if name != "node":
             raise AttributeError(f"'Tensor' object has no attribute {name!r}")
         op = PARAMETER if self._requires_grad else CONSTANT
@@ -366,14 +383,11 @@ def make_tensor(
     tensor.value = value
     if node is None:
         tensor._tracked = tensor._requires_grad = False
-    else:
-        tensor.node = node
-        tensor._tracked = True
-        tensor._requires_grad = value.dtype in FLOATS if requires_grad is None else requires_grad
+        return tensor
+    tensor.node = node
+    tensor._tracked = True
+    tensor._requires_grad = value.dtype in FLOATS if requires_grad is None else requires_grad
     tensor.index = index
     tensor._siblings = siblings
-    tensor._grad = tensor.name = tensor.made = None
-    tensor.taken = tensor.kept = tensor.input_versions = None
-    tensor._grad_is_shared = False
-    tensor.version = 0
+    tensor._grad = tensor.taken = tensor.made = None  # read in each program
     return tensor

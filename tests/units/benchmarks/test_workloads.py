@@ -32,6 +32,7 @@ def test_a_workload_is_complete(name):
         assert 0 <= workload.tolerance_of(case) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), TINY)
 def test_ours_is_equal_to_numpy(name, case):
     workload = harness.load(name)
@@ -49,6 +50,7 @@ def test_the_raw_call_is_equal_too(case):
     assert figures.disagreement(wanted, raw) <= 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "case"), TINY)
 def test_the_step_that_is_timed_can_be_repeated(name, case):
     bench = harness.load(name).peers["anabranch"](case)

@@ -140,6 +140,7 @@ SMOOTH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives_of_two_orders_in_both_modes(name):
     f = SMOOTH[name]
@@ -248,6 +249,7 @@ def test_a_residual_of_0_has_the_slope_0_in_every_loss(grad, dtype):
 # Masks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hole", [nan, inf, -inf])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_what_a_mask_takes_out_has_no_say(grad, noiseless, reduction, hole):
@@ -268,6 +270,7 @@ def test_what_a_mask_takes_out_has_no_say(grad, noiseless, reduction, hole):
         assert targets[1] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hole", [nan, inf, -inf])
 def test_what_a_mask_takes_out_of_classes_has_no_say(grad, noiseless, hole):
     keep = np.array([True, False, True])

@@ -108,6 +108,7 @@ def test_propagate_gives_what_numpy_gives(noiseless, name, run):
     assert found[1:].tobytes() == wanted[1:].tobytes() or np.isnan([found[1], wanted[1]]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [name for name in RUNS if name != "forward"])
 def test_what_lies_inside_is_never_told(noiseless, run):
     with ab.config(domain="raise"):

@@ -112,6 +112,7 @@ def test_attrs_of_every_type(attrs: dict[str, object]) -> None:
         assert str(made) == str(g)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50), st.integers(0, 50)), max_size=40),
        st.floats() | st.integers(-9, 9))  # fmt: skip
@@ -293,6 +294,7 @@ def _forbidden(*_: object, **__: object) -> None:
     raise AssertionError("text was executed")
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_any_damage_to_a_listing_is_an_error_of_ours_or_another_graph(data: st.DataObject) -> None:

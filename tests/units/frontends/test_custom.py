@@ -41,6 +41,7 @@ def twice_squared_again(x):
     )(x)
 
 
+@pytest.mark.slow
 @pytest.mark.proves("F-101")
 @pytest.mark.parametrize("modes", list(itertools.product(MODES, repeat=2)), ids="-".join)
 @pytest.mark.parametrize("f", [twice_squared, twice_squared_again])

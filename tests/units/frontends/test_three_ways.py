@@ -83,6 +83,7 @@ def test_values_and_gradients_have_the_same_bits(name: str) -> None:
         assert bits(found) == wanted, way.__name__
 
 
+@pytest.mark.slow
 @pytest.mark.proves("S0-48", "S4-09")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_graphs_have_one_structure_hash(name: str) -> None:

@@ -129,6 +129,7 @@ TOWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("habit", HABITS)
 @pytest.mark.parametrize("name", TOWERS)
 def test_to_order_six(name: str, habit: str) -> None:

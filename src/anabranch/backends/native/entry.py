@@ -172,8 +172,12 @@ class Text(Taking):
         kind, parts = pattern
         if kind is dict:
             return self._packed_dict(parts, results)
-        word = "PyTuple" if kind is tuple else "PyList"
-        held = self._call("ptr", f"{word}_New", f"i64 {len(parts)}")
+        word = "PyList" if kind is list else "PyTuple"
+        if kind in (list, tuple):
+            held = self._call("ptr", f"{word}_New", f"i64 {len(parts)}")
+        else:  # a named tuple, which has room for its parts and nothing else
+            form = f"ptr {self._object(kind)}", f"i64 {len(parts)}"
+            held = self._call("ptr", "PyType_GenericAlloc", *form)
         packed = self._new_object(held)
         for i, part in enumerate(parts):
             place = self._packed(part, results)

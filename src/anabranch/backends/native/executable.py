@@ -21,7 +21,7 @@ from anabranch.backends.native.program import Program
 from anabranch.backends.native.raw import Raw, Slot
 from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.table import free_workspace
-from anabranch.backends.native.taking import is_taken
+from anabranch.backends.native.taking import is_found, is_taken
 from anabranch.backends.native.view import View
 from anabranch.backends.plan import Plan, Timing
 from anabranch.backends.reference import blame, reference
@@ -65,6 +65,7 @@ class NativeExecutable:
             not layout.is_known()
             or any(isinstance(edge, Literal) for edge in outputs)
             or not all(is_taken(aval) for aval in avals)
+            or not all(map(is_found, call.captured))
         ):
             return None
         results = [edge.aval for edge in outputs]

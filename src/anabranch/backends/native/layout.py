@@ -68,6 +68,16 @@ def scalar_is_known(dtype: Any) -> bool:
     return ctypes.string_at(id(one) + SCALAR, dtype.itemsize) == np.asarray(one).tobytes()
 
 
+@functools.cache
+def slot(kind: Any, name: str) -> int | None:
+    """Where the objects of a type keep what this one of their `__slots__` holds, if it is found."""
+    held = object()
+    probe: Any = object.__new__(kind)
+    getattr(kind, name).__set__(probe, held)
+    places = range(SCALAR, kind.__basicsize__, 8)
+    return next((place for place in places if field(id(probe), place) == id(held)), None)
+
+
 @functools.lru_cache(maxsize=1)
 def handler_is_known() -> bool:
     """Whether arrays name here what frees their memory, where machine code can set it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Call, Pattern, Same
+from anabranch.backends.base import Call, Held, Pattern, Same
 from anabranch.backends.native import layout
 from anabranch.backends.native.table import TableWriter
 from anabranch.core.aval import Aval
@@ -25,6 +25,16 @@ def is_taken(aval: Aval) -> bool:
     return not aval.weak or aval.dtype.kind != "c"
 
 
+def is_found(captured: Any) -> bool:
+    """Whether machine code sees where this captured array lies."""
+    return not isinstance(captured, Held) or _place(captured) is not None
+
+
+def _place(one: Held) -> int | None:
+    kind: Any = type(one.owner)
+    return layout.slot(kind, one.slot)
+
+
 class Taking(TableWriter):
     """The first part of an entry: `data` has the address of each parameter's elements, at last."""
 
@@ -35,7 +45,7 @@ class Taking(TableWriter):
         self._donated = donated
         self.data: dict[int, str] = {}
         self.held: dict[int, str] = {}  # the objects themselves
-        self.inner: list[str] = []  # objects that lie in containers, which may drop them
+        self.inner: list[str] = []  # objects that lie in others, which may drop them
 
     def _take_all(self) -> None:
         call = self._call_made
@@ -48,9 +58,18 @@ class Taking(TableWriter):
         for i, pattern in enumerate((*call.arguments, *call.named.values())):
             self._take_pattern(self._new(f"load ptr, ptr {self._entry('%args', i)}"), pattern, 0)
         first = len(self._parameters) - len(call.captured)
-        for i, array in enumerate(call.captured, first):
-            self.data[i] = self._array(self._object(array), self._parameters[i])
+        for i, one in enumerate(call.captured, first):
+            if isinstance(one, Held):
+                self._take_held(i, one)
+            else:
+                self.data[i] = self._array(self._object(one), self._parameters[i])
         self._keep_apart()
+
+    def _take_held(self, i: int, one: Held) -> None:
+        held = self._field(self._object(one.owner), _place(one) or 0)
+        self._require(self._new(f"icmp ne ptr {held}, null"))
+        self.data[i] = self._leaf(held, self._parameters[i], _READ)
+        self.inner.append(held)
 
     def _take_names(self, names: Sequence[str]) -> None:
         if not names:

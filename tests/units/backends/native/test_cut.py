@@ -13,6 +13,7 @@ def layers(x, m):
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 3, 256])
 def test_equal_functions_are_there_in_each_module(monkeypatch, most):
     """Within a module equal functions are written once; another module has its own."""

@@ -6,6 +6,7 @@ import threading
 import tracemalloc
 import weakref
 from types import BuiltinFunctionType
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -214,6 +215,137 @@ def test_a_captured_array_is_read_at_each_call_and_its_name_looked_up() -> None:
     np.testing.assert_array_equal(fast(X), X * 3.0)
     w = np.full((3, 4), 4.0)
     np.testing.assert_array_equal(fast(X), X * 4.0)
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("shape", [(4,), ()])
+def test_a_captured_tensor_is_read_at_each_call(
+    shape: tuple[int, ...], requires_grad: bool
+) -> None:
+    w = ab.tensor(np.ones(shape), requires_grad=requires_grad)
+    fast = compiled(lambda x: x * w, X)
+    assert quick(fast)
+    for value in (2.0, 3.0):
+        w.data = np.full(shape, value)
+        np.testing.assert_array_equal(fast(X), X * value)
+        w.data[...] = -value
+        np.testing.assert_array_equal(fast(X), -X * value)
+    w = ab.tensor(np.full(shape, 4.0))
+    np.testing.assert_array_equal(fast(X), X * 4.0)
+
+
+def test_a_captured_variable_of_a_derivative_is_recorded() -> None:
+    def f(w):
+        fast = compiled(lambda x: ab.sum(x * w * w), X)
+        fast(X)
+        assert quick(fast)
+        return fast(X) * fast(X) if type(fast(X)) is ab.Tensor else 0.0
+
+    wanted = 4.0 * 3.0**3 * X.sum() ** 2
+    assert float(ab.grad(f)(3.0)) == pytest.approx(wanted, rel=1e-14)
+    tangent = ab.jvp(f, (np.float64(3.0),), (np.float64(1.0),))[1]
+    assert float(tangent) == pytest.approx(wanted, rel=1e-14)
+
+
+def test_an_argument_may_lose_its_tensor_while_the_program_reads_it() -> None:
+    w = ab.tensor(np.ones((64, 64)))
+
+    def forget(x):
+        for tensor in losing:
+            tensor.data = np.zeros((64, 64))
+        junk.extend(np.full((64, 64), 7.0) for _ in range(50))  # in the memory that it leaves
+        return x * 1.0
+
+    junk: list[np.ndarray] = []
+    losing: list[ab.Tensor] = []  # none while it is traced: the captured value has one name
+    with temporary_ops():
+        drop = ab.Op("drop", aval=lambda x: x, ref=forget)
+        fast = compiled(lambda x: drop(x) + w, np.ones((64, 64)))
+        losing.append(w)
+        for _ in range(3):
+            w.data = np.ones((64, 64))
+            np.testing.assert_array_equal(fast(np.ones((64, 64))), np.full((64, 64), 2.0))
+        assert quick(fast)
+
+
+class Pair(NamedTuple):
+    a: object
+    b: object
+
+
+class Other(NamedTuple):
+    a: object
+    b: object
+
+
+def test_named_tuples_among_the_arguments() -> None:
+    fast = compiled(lambda p, q: p.a - p.b * q[0], Pair(X, 2.0), (X,))
+    assert quick(fast)
+    np.testing.assert_array_equal(fast(Pair(X, 3.0), (X,)), X - 3.0 * X)
+    np.testing.assert_array_equal(fast(Other(X, 3.0), (X,)), X - 3.0 * X)
+    with pytest.raises(AttributeError):
+        fast((X, 3.0), (X,))
+
+
+def test_a_named_tuple_among_the_results() -> None:
+    def f(x):
+        return [Pair(x, Other(x * 2.0, None))]
+
+    def counts(out):
+        return [sys.getrefcount(one) for one in (out[0], out[0].b, *map(type, (out, *out)))]
+
+    fast = compiled(f, X)
+    assert quick(fast)
+    wanted = f(X)
+    for _ in range(100):
+        found = fast(X)
+        assert _shown(found[0].b.a) == _shown(2.0 * X)
+        assert repr(found) == repr(wanted)
+        assert gc.is_tracked(found[0])
+        assert [type(one) for one in (found, *found, found[0].b)] == [list, Pair, Other]
+    assert counts(found) == counts(wanted)
+
+
+class Counted(Pair):
+    made = 0
+
+    def __new__(cls, a, b):
+        cls.made += 1
+        return super().__new__(cls, a, b)
+
+
+def test_a_class_derived_of_a_named_tuple_makes_its_objects_itself() -> None:
+    fast = compiled(lambda x: Counted(x, x * 2.0), X)
+    before = Counted.made
+    assert type(fast(X)) is Counted
+    assert Counted.made > before
+
+
+def helper_of_two():
+    return 2
+
+
+@pytest.mark.parametrize("one", [2, 2.0, True, "two", b"two", len, helper_of_two])
+def test_a_static_argument_is_part_of_the_program(one: object) -> None:
+    def f(x, n):
+        return x * (n if isinstance(n, int | float) else n() if n is helper_of_two else 5.0)
+
+    fast = ab.compile(f, static="n", backend="native")
+    fast(X, one)
+    assert quick(fast)
+    for value in (one, 3, True, 1, 1.0, "x"):
+        for _ in range(2):
+            np.testing.assert_array_equal(fast(X, value), f(X, value))
+    np.testing.assert_array_equal(fast(X, n=one), f(X, one))
+
+
+def test_a_static_argument_that_can_change_has_no_entry() -> None:
+    fast = ab.compile(lambda x, n: x * n[0], static="n", backend="native")
+    n = [2.0]
+    np.testing.assert_array_equal(fast(X, n), X * 2.0)
+    assert not quick(fast)
+    n[0] = 3.0
+    np.testing.assert_array_equal(fast(X, n), X * 3.0)
 
 
 def helper(x):

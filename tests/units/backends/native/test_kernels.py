@@ -142,6 +142,7 @@ def test_what_an_update_covers_is_no_part() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_of_parts(seed: int) -> None:
     def f(x, y):
@@ -215,6 +216,7 @@ def test_an_update_of_a_whole_leaves_its_parts() -> None:
         np.testing.assert_allclose(a, b, rtol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs_of_updates(seed: int) -> None:
     def f(x, i):
@@ -268,6 +270,7 @@ def test_digits_that_all_share_are_passed_over() -> None:
     np.testing.assert_array_equal(mine, its)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 15, 16, 17, 33, 1001])
 def test_random_bits_are_those_of_the_reference(n: int) -> None:
     def f(k):
@@ -374,6 +377,7 @@ def test_equal_loops_share_their_code() -> None:
     assert made.ir.count("call i32 @kernel") == 2
 
 
+@pytest.mark.slow
 def test_equal_loops_in_two_modules_have_code_in_each() -> None:
     def f(x):
         for _ in range(200):

@@ -86,6 +86,7 @@ def test_blocks_of_every_size_and_layout(
         check(left, layouts[(i + turn) % len(layouts)], size, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(150, 150, 150), (40, 700, 300), (600, 1030, 40)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_large_products_have_the_same_bits_for_any_number_of_threads(
@@ -95,6 +96,7 @@ def test_large_products_have_the_same_bits_for_any_number_of_threads(
     check("columns", "columns", size, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, ab.bfloat16])
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 700, 5), (1, 40, 3), (20, 30, 1), (2, 0, 3)])
 def test_halves_are_summed_in_float32_and_rounded_once(

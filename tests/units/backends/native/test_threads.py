@@ -258,6 +258,7 @@ def test_threads_come_with_large_work_and_go_when_fewer_are_wanted() -> None:
     assert tasks() == alone + 1
 
 
+@pytest.mark.slow
 def test_the_interpreter_ends_while_threads_work() -> None:
     program = """
 import threading, numpy as np, anabranch as ab
@@ -276,6 +277,7 @@ threading.Thread(target=forever, daemon=True).start()
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_python_goes_on_while_a_long_program_runs_and_not_for_a_short_one() -> None:
     def is_long(x: np.ndarray) -> bool:
         f = ab.compile(work, backend="native")
@@ -311,6 +313,7 @@ def test_python_goes_on_while_a_long_program_runs_and_not_for_a_short_one() -> N
     assert turned > 5
 
 
+@pytest.mark.slow
 def test_calls_back_of_a_long_program_hold_the_lock_again() -> None:
     f = ab.compile(lambda x: ab.linalg.inv(ab.tanh(x) + 9.0 * ab.eye(200)) * 2.0, backend="native")
     for _ in range(5):

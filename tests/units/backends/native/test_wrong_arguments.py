@@ -206,6 +206,7 @@ def test_each_odd_value_for_an_array(place: int) -> None:
     np.testing.assert_array_equal(mine(BASE), BASE * 2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(len(ODD)))
 def test_each_odd_value_that_is_given_away(place: int) -> None:
     def step(w):
