@@ -78,6 +78,7 @@ class BlockedCode(Writer):
         scratch: bytes of workspace that it takes.
         pointers: the values that the loop over each block walks through; `@name` takes their
             pointers before the last.
+        finish_time: about how long that loop takes on one thread, in ns.
         text: the functions.
     """
 
@@ -107,15 +108,18 @@ class BlockedCode(Writer):
         self._tile = tile
         self._a = self._side_a(m, a)
         self._b = self._side_b(b)
+        self._finish = finish
+        self._finishing: dict[tuple[int, int], BlockwiseCode] = {}  # by the size of a block
+        self.pointers: list[Key] = []
+        self.finish_time = 0.0
+        if finish:
+            code = self._finished(tile.rows, tile.columns)
+            self.pointers += code.pointers
+            self.finish_time = code.time
         self._divide(m)
         room_a, room_b = (s.packed * s.room * min(s.far, s.panels) for s in (self._a, self._b))
         self.scratch = room_a + room_b
         declared.add("declare void @pool(ptr, ptr, i64)")
-        self._finish = finish
-        self._finishing: dict[tuple[int, int], BlockwiseCode] = {}  # by the size of a block
-        self.pointers: list[Key] = []
-        if finish:
-            self.pointers += self._finished(tile.rows, tile.columns).pointers
         parts = [self._multiplying(), self._driving(room_a)]
         if packs_a or packs_b:
             parts.append(self._packing())
@@ -167,7 +171,7 @@ class BlockedCode(Writer):
     def _divide(self, m: int) -> None:
         """How many tiles and panels a chunk has."""
         tiles, panels = (min(side.panels, side.far) for side in (self._a, self._b))
-        time = self._time(min(m, FAR), min(self._n, FAR))
+        time = self._time(min(m, FAR), min(self._n, FAR)) + self.finish_time / self._blocks
         wanted = max(min(int(time / (2 * CHUNK)), MOST), 1)
         near = max(NEAR // (self._tile.rows * self._depth * self._shapes.bytes), 1)
         down = -(-tiles // near)

@@ -68,6 +68,7 @@ class ProductCode(Writer):
         if isinstance(self._one, BlockedCode):
             self._more = "".join(f", ptr %f{i}" for i in range(len(self._one.pointers)))
             self.pointers += self._one.pointers
+            self.time += self._one.finish_time
         arguments = f"ptr %a, ptr %b, ptr %c{self._more}, ptr %scratch"
         chunks = self._chunks()
         if chunks > 1:
