@@ -21,20 +21,16 @@ from anabranch.backends.native.schedule import (
 
 def finish(schedule: Schedule) -> None:
     """Join products with loops, and put the steps in order again."""
-    # Two products that are made at one time must not wait for each other.
-    joined: set[int] = set()
-    locked: set[int] = set()
     products = {step.node.id: step for step in schedule.steps if isinstance(step, Product)}
+    joined: set[int] = set()
     taken: set[int] = set()
     for number, product in products.items():
-        loop = None if number in locked else _loop_for(product, schedule)
+        loop = _loop_for(product, schedule)
         if loop is None or id(loop) in taken:
             continue
-        others = _sources(loop, schedule) & products.keys() - {number}
-        beside = {other for other in others if products[other].stage == product.stage}
-        if beside & joined:
-            continue
-        locked |= beside
+        others = joined & _sources(loop, schedule)
+        if any(products[other].stage == product.stage for other in others):
+            continue  # of products of one stage, those joined earlier wait for later ones only
         joined.add(number)
         taken.add(id(loop))
         product.finish = loop
