@@ -126,7 +126,8 @@ class Workload:
     tiny: tuple[str, ...] = ()  # what the tests compare with NumPy
     limit: float = 60.0  # seconds that a peer may take to build, or for one figure
     wide: bool = True  # 64-bit numbers in jax
-    threads: Callable[[str], int] | None = None  # how many a case may use; else all
+    threads: Callable[[str], int | None] | None = None  # how many a case may use; else all
+    crowded: Callable[[str], bool] | None = None  # whether a process keeps a core busy meanwhile
     peers: dict[str, Builder] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # peers with the reason
     figures: tuple[str, ...] = ()  # of kind "fresh": which of them are told

@@ -17,9 +17,9 @@ def compiled(function: Callable[..., Any], donate: str | None = None) -> Any:
     return ab.compile(function, backend="native", **given)
 
 
-def threads(count: int) -> None:
-    """Use at most so many threads."""
-    if hasattr(ab, "set_num_threads"):
+def threads(count: int | None) -> None:
+    """Use at most so many threads; None for as many as there are."""
+    if count is not None and hasattr(ab, "set_num_threads"):
         ab.set_num_threads(count)
 
 

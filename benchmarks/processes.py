@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import harness
@@ -65,6 +65,17 @@ def line_of(process: subprocess.Popen[str], limit: float) -> str:
     finally:
         late.cancel()
         late.join()
+
+
+@contextlib.contextmanager
+def busy(wanted: bool) -> Iterator[None]:
+    """A process that never rests runs meanwhile, if it is wanted."""
+    process = start(["-c", "while True: pass"], os.environ) if wanted else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            end(process)
 
 
 class Peer:

@@ -8,7 +8,7 @@ from typing import Any
 
 import figures
 import harness
-from processes import Peer
+from processes import Peer, busy
 
 PAUSE = 0.03  # seconds between blocks: lets the last peer's threads come to rest
 LEAST = 5  # rounds; 3 of those that take long
@@ -95,9 +95,15 @@ def run_case(team: Team, case: str, names: list[str], most: int, until: float) -
     team.use(workload.threads(case) if workload.threads else None)
     replies = {name: team.check(name, case) for name in names}
     row = compared(replies, workload.tolerance_of(case))
+    with busy(workload.crowded is not None and workload.crowded(case)):
+        return told(row, timed(team, case, row, most, until))
+
+
+def timed(team: Team, case: str, row: Row, most: int, until: float) -> dict[str, list[float]]:
+    """The blocks of each peer that agrees; one that fails meanwhile gets its reason."""
     blocks: dict[str, list[float]] = {}
     one = 0.0
-    for name in names:
+    for name in row:
         if not row[name]:
             reply = team.ask(name, "warm", case)
             if "result" in reply:
@@ -118,7 +124,7 @@ def run_case(team: Team, case: str, names: list[str], most: int, until: float) -
                 del blocks[name]
         if not blocks:
             break
-    return told(row, blocks)
+    return blocks
 
 
 def run(

@@ -15,12 +15,21 @@ from workloads.nets import DECAY1, DECAY2, EPS, RATE, NumpyAdam
 
 WORKLOAD = Workload(
     "One training step of a network 784-256-128-10 with Adam, float32",
-    ["batch 64", "batch 1024"],
+    [
+        "batch 64",
+        "batch 1024",
+        "batch 64, a busy process beside",
+        "batch 1024, a busy process beside",
+        "batch 64, 1 thread",
+        "batch 1024, 1 thread",
+    ],
     unit="us",
     tolerance=2e-4,
     quick=("batch 64",),
     tiny=("batch 3",),
     wide=False,
+    threads=nets.threads,
+    crowded=nets.is_crowded,
 )
 WORKLOAD.without("scalars only", "micrograd")
 WORKLOAD.without("float64 only, and no BLAS", "casadi")
@@ -31,6 +40,7 @@ def anabranch(case: str) -> Bench:
     import anabranch as ab
     import ours
 
+    ours.threads(nets.threads(case))
     weights, images, labels = nets.data(case)
 
     def loss_of(weights: Any, images: Any, labels: Any) -> Any:
@@ -93,6 +103,7 @@ def by_hand(case: str) -> Bench:
 def torch_steps(case: str, compiled: bool) -> Bench:
     import torch
 
+    torch.set_num_threads(nets.threads(case) or torch.get_num_threads())
     weights, x, y = nets.data(case)
     layers: list[Any] = []
     for w, b in zip(weights[::2], weights[1::2], strict=True):

@@ -17,8 +17,18 @@ CHECKED = 4  # steps whose losses are compared: they have gone through gradients
 
 
 def batch_of(case: str) -> int:
-    """The number at the end of a case."""
-    return int(case.rsplit(" ", 1)[1])
+    """The number behind the first word of a case."""
+    return int(case.replace(",", "").split()[1])
+
+
+def threads(case: str) -> int | None:
+    """How many a case may use; None for all."""
+    return 1 if case.endswith("1 thread") else None
+
+
+def is_crowded(case: str) -> bool:
+    """Whether a process beside it keeps a core busy."""
+    return case.endswith("a busy process beside")
 
 
 def data(case: str) -> tuple[list[Array], Array, Array]:

@@ -5,10 +5,10 @@ Gathered from the ops and composed functions whose names begin with `linalg.`.
 
 from typing import TYPE_CHECKING, Any
 
-from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
-from anabranch.core.op import public_functions as _public_functions
+from anabranch.core.late import late_names as _late_names
+from anabranch.core.op import PublicFunctions as _PublicFunctions
 
-globals().update(_public_functions("linalg"))
+_late_names(globals(), {}, _PublicFunctions("linalg"))
 
 if TYPE_CHECKING:
 

@@ -6,11 +6,10 @@ one. The same key gives the same numbers, eager and compiled, however the work i
 
 from typing import TYPE_CHECKING, Any
 
-from anabranch import composed as _composed  # noqa: F401  # fills the table of functions
-from anabranch.core.op import public_functions as _public_functions
-from anabranch.frontends import keys as _keys  # noqa: F401  # the same
+from anabranch.core.late import late_names as _late_names
+from anabranch.core.op import PublicFunctions as _PublicFunctions
 
-globals().update(_public_functions("random"))
+_late_names(globals(), {}, _PublicFunctions("random"))
 
 if TYPE_CHECKING:
 

@@ -77,6 +77,7 @@ def distance(x: np.ndarray, y: np.ndarray, size: Any = 0.0) -> float:
     return float(np.max(np.abs(x - y)[~same] / unit[~same], initial=0.0))
 
 
+@pytest.mark.proves("S0-41", "S4-44")
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 @pytest.mark.parametrize(
     "every_dtype", [False, pytest.param(True, marks=pytest.mark.long)], ids=["float64", "all"]

@@ -41,6 +41,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.proves("S0-79")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_convolution_is_its_sum_of_products(name):
     x_shape, w_shape, *rest = SETTINGS[name]
@@ -143,6 +144,7 @@ def test_zeros_around_count_in_a_mean_unless_told_otherwise():
     assert slope(x).tolist() == [[[0.5, 0.5, 1.0]]]
 
 
+@pytest.mark.proves("S0-79")
 @pytest.mark.parametrize("pool", [ab.max_pool, ab.avg_pool])
 def test_both_gradients_of_pooling_agree_with_differences(pool):
     x = RNG.normal(size=(2, 2, 5, 4))

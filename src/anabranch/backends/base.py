@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch.backends.plan import Plan, Timing
-from anabranch.core.graph import Graph
+from anabranch.core.record import record
+
+if TYPE_CHECKING:
+    from anabranch.backends.plan import Plan, Timing
+    from anabranch.core.graph import Graph
 
 
-@dataclass(frozen=True)
+@record
 class Capabilities:
     """What passes may count on: which ops and dtypes (by name) the backend takes; None for all."""
 
@@ -18,27 +20,39 @@ class Capabilities:
     dtypes: frozenset[str] | None = None
 
 
-@dataclass(frozen=True)
+@record
 class Same:
     """In a pattern: this very object, and no other."""
 
     value: Any
 
 
-@dataclass(frozen=True)
-class Held:
-    """What an object has in one of its slots at the time of a call."""
+@record
+class Box:
+    """Objects of a type that hold a value in one of their `__slots__`.
+
+    `fixed` are the objects that other slots must have in an argument, and get in a result.
+    """
+
+    kind: type
+    slot: str
+    fixed: tuple[tuple[str, Any], ...] = ()
+
+
+@record
+class Boxed:
+    """What the box has in its slot at the time of a call."""
 
     owner: Any
-    slot: str
+    box: Box
 
 
 # How values lie in containers: the number of one, `Same`, or (type, patterns of its parts). The
-# parts of a dict are (key, pattern).
-Pattern = int | Same | tuple[type, Sequence[Any]]
+# parts of a dict are (key, pattern); the only part of a box is its value.
+Pattern = int | Same | tuple[type | Box, Sequence[Any]]
 
 
-@dataclass(frozen=True)
+@record
 class Call:
     """How users call a program as a Python function.
 
@@ -48,7 +62,7 @@ class Call:
         named: one for each argument by name, in the order in which they are written.
         result: the pattern of what is returned, of the numbers of outputs.
         slow: a function for all that is not expected, with the same arguments.
-        captured: the arrays for the last parameters, or where they are `Held`; those before are
+        captured: the arrays for the last parameters, or what they are `Boxed` in; those before are
             arguments.
         bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
             or, for None, in a closure's cell; else the call is not what was compiled.

@@ -6,19 +6,24 @@ A value is freed after its last reader, so the peak is what is alive at once, no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from anabranch.backends.base import Call, Capabilities
-from anabranch.backends.plan import Plan
 from anabranch.core.bind import state
 from anabranch.core.domain import is_watched, outside, tell
 from anabranch.core.dtype import BFLOAT16
 from anabranch.core.graph import Graph
+from anabranch.core.late import LateModule
 from anabranch.core.node import Literal, Node
 from anabranch.core.values import held_narrow
 from anabranch.errors import AnabranchError
+
+if TYPE_CHECKING:
+    from anabranch.backends import plan as plans
+else:
+    plans = LateModule("anabranch.backends.plan")
 
 Observe = Callable[[Node, list[Any], Any], object]
 
@@ -136,9 +141,9 @@ class ReferenceExecutable:
 
     # Looking at it
 
-    def plan(self) -> Plan:
+    def plan(self) -> plans.Plan:
         """No steps of its own: each node is one."""
-        return Plan("reference", remark=self.remark)
+        return plans.Plan("reference", remark=self.remark)
 
     def text(self, kind: str) -> None:
         """None: no code is made."""

@@ -7,17 +7,22 @@ last bit, it is that ramp: so infinities have the limits, and nothing overflows 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.composed.naming import Function, composed
 from anabranch.core.bind import NUMBERS
+from anabranch.core.late import LateModule
 from anabranch.errors import ShapeError
 from anabranch.ops.elementary import expm1
 from anabranch.ops.elementwise import absolute, sigmoid, sign, softplus, tanh
-from anabranch.ops.error_functions import erfc
 from anabranch.ops.index import slice_
 from anabranch.ops.rules import axis_index, shape_of
 from anabranch.ops.select import greater, greater_equal, isnan, less, less_equal, maximum, where
+
+if TYPE_CHECKING:
+    from anabranch.ops import error_functions
+else:
+    error_functions = LateModule("anabranch.ops.error_functions")
 
 _FAR = 800.0  # exp(-x) is 0 from 745.2 on
 _FAR_BELL = 40.0  # exp(-x * x / 2) is 0 from 38.6 on
@@ -249,7 +254,7 @@ def gelu(x: Any, approximate: bool = False) -> Any:
 
 
 def _gelu_of_a_bell(x: Any) -> Any:
-    return 0.5 * x * erfc(x * -math.sqrt(0.5))
+    return 0.5 * x * error_functions.erfc(x * -math.sqrt(0.5))
 
 
 def _gelu_of_a_sigmoid(x: Any) -> Any:

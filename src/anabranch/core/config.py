@@ -6,14 +6,15 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
 from anabranch.core.attention import attention
+from anabranch.core.record import record
 from anabranch.errors import ArgumentError
 
 
-@dataclass(frozen=True)
+@record
 class Options:
     """The options, with the defaults that hold outside any `config` block."""
 

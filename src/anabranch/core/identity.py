@@ -6,15 +6,19 @@ constants, avals, parameters and outputs go in. It is the same in every process.
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anabranch.core.late import LateModule
+
 if TYPE_CHECKING:
+    import hashlib
     from collections.abc import Iterator
 
     from anabranch.core.graph import Graph
+else:
+    hashlib = LateModule("hashlib")
 
 
 def structure_hash(graph: Graph) -> str:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from typing import Any, Final
 
 from anabranch.core.aval import Aval, aval
 from anabranch.core.bind import bind
 from anabranch.core.dtype import FLOATS, WEAK_DTYPES, DType, promote
 from anabranch.core.entry import boundary
+from anabranch.core.record import record
 from anabranch.core.registry import (
     functions,
+    is_op,
     lookup,
     register,
     register_function,
-    registered_ops,
 )
 from anabranch.core.sample import SIGNED, Domain, Sample, elementwise_samples
 from anabranch.errors import DTypeError, ShapeError
@@ -25,14 +26,14 @@ from anabranch.errors import DTypeError, ShapeError
 Rule = Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record
 class NoGradient:
     """The path ends here: the output does not depend smoothly on this input."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@record
 class Unsupported:
     """A rule that does not exist, with the reason; it raises only when it is needed."""
 
@@ -51,7 +52,7 @@ _NOT_WRITTEN: Final = Unsupported("no such rule is written yet")
 Slot = Rule | NoGradient | Unsupported | float  # a number stands for a constant partial
 
 
-@dataclass(frozen=True)
+@record
 class Kernel:
     """Machine code that is a loop nest of its own.
 
@@ -64,7 +65,7 @@ class Kernel:
     join: str = ""
 
 
-@dataclass(frozen=True)
+@record
 class MadeOf:
     """Machine code that is that of other ops.
 
@@ -75,7 +76,7 @@ class MadeOf:
     rule: Rule
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Op:
     """One kind of operation.
 
@@ -194,18 +195,31 @@ class Op:
 Op.__init__ = boundary(Op.__init__)  # type: ignore[method-assign]  # users make records too
 
 
-def public_functions(namespace: str = "") -> dict[str, Rule]:
+class PublicFunctions(Mapping[str, Rule]):
     """The functions users call, by name: every op and every composed function of a namespace.
 
-    What is registered as `linalg.solve` is `solve` in the namespace `linalg`.
+    What is registered as `linalg.solve` is `solve` in the namespace `linalg`. Each is loaded when
+    it is asked for, and all are when they are listed.
     """
-    ops = {op.name: op for op in registered_ops()}
-    found = {}
-    for name, function in functions().items():
-        room, _, last = name.rpartition(".")
-        if room == namespace:
-            found[last] = boundary(_documented(ops[name], function) if name in ops else function)
-    return found
+
+    def __init__(self, namespace: str = "") -> None:
+        self._prefix = f"{namespace}." if namespace else ""
+
+    def __getitem__(self, name: str) -> Rule:
+        if "." in name:
+            raise KeyError(name)
+        full = f"{self._prefix}{name}"
+        function = functions()[full]
+        return boundary(_documented(lookup(full), function) if is_op(full) else function)
+
+    def __iter__(self) -> Iterator[str]:
+        for full in functions():
+            room, dot, name = full.rpartition(".")
+            if room + dot == self._prefix:
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _signature(op: Op) -> tuple[str, Any]:

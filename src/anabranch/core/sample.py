@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
+
+from anabranch.core.record import record
 
 # Not near zero, where a wrong gradient vanishes by chance; not so large that exp overflows.
 SIGNED = (0.3, 2.0, True)
@@ -15,7 +17,7 @@ POSITIVE = (0.3, 2.0, False)
 Domain = tuple[float, float, bool]
 
 
-@dataclass(frozen=True)
+@record
 class Draw:
     """How to draw one input: magnitudes in [low, high], with random signs if `signed`."""
 
@@ -40,7 +42,7 @@ class Draw:
         return np.asarray(values, dtype)
 
 
-@dataclass(frozen=True)
+@record
 class Sample:
     """One application of an op that its tests try.
 

@@ -6,12 +6,12 @@ import linecache
 import opcode
 import sys
 import warnings
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from anabranch.core.record import record
 from anabranch.errors import is_library_file
 
 
@@ -119,7 +119,7 @@ def place_of(raw: RawSource) -> Place:
     return Place(file, line, function, len(data[:start].decode()), len(data[:end].decode()))
 
 
-@dataclass(frozen=True)
+@record
 class Source:
     """One resolved source position: file, line, columns and the function it stands in."""
 

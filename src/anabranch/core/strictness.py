@@ -7,10 +7,10 @@ lengths of 1 broadcast, for they were written. Functions of the library broadcas
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -22,7 +22,7 @@ from anabranch.errors import ShapeError, is_library_file
 
 # What stands between a user's line and `bind`; other code of the library broadcasts for itself.
 _PLUMBING = {"core", "ops", "frontends"}
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class Strict:
@@ -61,8 +61,9 @@ def _is_of_the_user() -> bool:
     """Whether the running op was written in the user's own line."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_library_file(frame.f_code.co_filename):
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(_PACKAGE) and path.relative_to(_PACKAGE).parts[0] not in _PLUMBING:
+        path = frame.f_code.co_filename
+        room = path.removeprefix(_PACKAGE).split(os.sep)[0]
+        if path.startswith(_PACKAGE) and room not in _PLUMBING:
             return False
         frame = frame.f_back
     return True

@@ -13,20 +13,24 @@ outputs #3
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anabranch.core.identity import is_graph, value_key
+from anabranch.core.late import LateModule
 
 if TYPE_CHECKING:
+    import hashlib
+    import json
     from collections.abc import Iterator
 
     from anabranch.core.aval import Aval
     from anabranch.core.graph import Graph
     from anabranch.core.node import Node
+else:
+    hashlib = LateModule("hashlib")
+    json = LateModule("json")
 
 _INLINE = 8  # elements of a constant that a line still shows in full
 

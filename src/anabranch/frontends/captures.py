@@ -12,12 +12,12 @@ import functools
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anabranch.core.bind import NUMBERS
+from anabranch.core.record import record
 from anabranch.errors import is_library_file
 
 _DEPTH = 6
@@ -33,7 +33,7 @@ class Binding(NamedTuple):
     value: Any
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Reach:
     """A value found from a function: how users write it, and how it follows from its parent.
 
@@ -69,7 +69,7 @@ class Reach:
             place = place.parent
 
 
-@dataclass(frozen=True)
+@record
 class Guard:
     """What must still hold when a compiled graph is used again, and what to say if it does not.
 

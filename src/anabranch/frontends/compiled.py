@@ -7,11 +7,12 @@ import inspect
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
+from anabranch.core.late import LateModule
 from anabranch.core.node import Edge
 from anabranch.core.replay import replay
 from anabranch.core.source import warn
@@ -21,11 +22,15 @@ from anabranch.frontends.containers import flatten, positional_names
 from anabranch.frontends.donation import donated_parameters, given_away
 from anabranch.frontends.entries import weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
-from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.quick import quick_entry
 from anabranch.frontends.signatures import Key, difference, signature
 from anabranch.frontends.tensor import Tensor, make_tensor
 from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
+
+if TYPE_CHECKING:
+    from anabranch.frontends import explaining
+else:
+    explaining = LateModule("anabranch.frontends.explaining")
 
 _CACHE_SIZE = 128
 _MANY_COMPILES = 8
@@ -39,7 +44,7 @@ class CompiledFunction:
         function: Callable[..., Any],
         backend: str | None,
         passes: Passes,
-        without: Sequence[str],
+        without: str | Sequence[str],
         static: Iterable[str | int],
         donate: Iterable[str | int],
         verbose: bool,
@@ -58,6 +63,7 @@ class CompiledFunction:
         self._last_key: Key | None = None
         self._warned = False
         self._entries = 0  # in machine code
+        self._offered: set[tuple[int, ...]] = set()  # programs, and which arguments were tensors
 
     def __del__(self) -> None:
         # A type of its own is freed by the collector only; its entry goes now.
@@ -78,6 +84,8 @@ class CompiledFunction:
         tracked = any(type(v) is Tensor and v.is_tracked for v in values)
         if state.recording and tracked and (gives_tensors or state.transforms):
             return trace.result(replay(trace.graph, values) if trace.graph.outputs else [])
+        if self._offer_quick_entry(trace, program, leaves, structure):
+            return self(*args, **kwargs)
         results = program.run(_arguments(program, values)) if trace.graph.outputs else []
         if gives_tensors:
             results = [make_tensor(out) for out in results]
@@ -120,7 +128,6 @@ class CompiledFunction:
         program = Program(trace.graph, self.backend, self.passes, self.without, donated)
         log(f"5 compiled by {find_backend(self.backend).name}")
         self._cache[key] = trace, program
-        self._offer_quick_entry(trace, program, leaves, structure)
         self._last_key = key
         if len(self._cache) > _CACHE_SIZE:
             self._cache.popitem(last=False)
@@ -128,15 +135,21 @@ class CompiledFunction:
 
     def _offer_quick_entry(
         self, trace: Trace, program: Program, leaves: list[Any], structure: Any
-    ) -> None:
-        """Let machine code take the calls it can; each entry hands on to the one before it."""
-        if self._entries == _MANY_COMPILES:
-            return
+    ) -> bool:
+        """Let machine code take the calls it can; each entry hands on to the one before it.
+
+        True if there is a new one, which may take this call already.
+        """
+        boxes = id(program), *(type(leaf) is Tensor for leaf in leaves)
+        if boxes in self._offered or self._entries == _MANY_COMPILES:
+            return False
+        self._offered.add(boxes)
         slow = type(self).__call__ if self._entries else weakly(CompiledFunction.__call__, self)
         entry = quick_entry(self.name, trace, program, leaves, structure, slow)
         if entry is not None:  # Python looks up __call__ in the type, so it gets one of its own
             self._entries += 1
             self.__class__ = type("CompiledFunction", (CompiledFunction,), {"__call__": entry})
+        return entry is not None
 
     def _note(self, reason: str) -> None:
         self._reasons.append(reason)
@@ -187,7 +200,7 @@ class CompiledFunction:
         return self.program(*args, **kwargs).optimised
 
     @boundary
-    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> explaining.Explanation:
         """What became of the function for these arguments: passes, steps, memory; `print` it.
 
         Without arguments it speaks of what was compiled last.
@@ -201,8 +214,8 @@ class CompiledFunction:
         """
         if time:
             program, values = self._asked(args, kwargs, with_values=True)
-            return explained(self.name, program, values)
-        return explained(self.name, self._asked(args, kwargs)[0])
+            return explaining.explained(self.name, program, values)
+        return explaining.explained(self.name, self._asked(args, kwargs)[0])
 
     @boundary
     def ir(self, *args: Any, **kwargs: Any) -> str:
@@ -211,7 +224,7 @@ class CompiledFunction:
         Raises:
             ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
         """
-        return code_text(self.name, self._asked(args, kwargs)[0], "ir")
+        return explaining.code_text(self.name, self._asked(args, kwargs)[0], "ir")
 
     @boundary
     def asm(self, *args: Any, **kwargs: Any) -> str:
@@ -220,7 +233,7 @@ class CompiledFunction:
         Raises:
             ArgumentError: `[no-machine-code]` on the reference backend, `[not-compiled]`.
         """
-        return code_text(self.name, self._asked(args, kwargs)[0], "asm")
+        return explaining.code_text(self.name, self._asked(args, kwargs)[0], "asm")
 
     def _asked(
         self, args: Sequence[Any], kwargs: dict[str, Any], with_values: bool = False
@@ -307,7 +320,7 @@ def compile(
     *,
     backend: str | None = None,
     passes: Passes = None,
-    without: Sequence[str] = (),
+    without: str | Sequence[str] = (),
     static: str | int | Iterable[str | int] = (),
     donate: str | int | Iterable[str | int] = (),
     verbose: bool = False,
@@ -359,7 +372,7 @@ def compile(
         _require_arguments("static", function, fixed)
         _require_arguments("donate", function, given)
         find_backend(backend)
-        rest = tuple(without), fixed, given, verbose
+        rest = without, fixed, given, verbose
         return CompiledFunction(function, backend, passes, *rest)
 
     return decorate if f is None else decorate(f)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from anabranch.core.aval import Aval
 from anabranch.core.bind import state
 from anabranch.core.graph import Graph
 from anabranch.core.identity import structure_hash
+from anabranch.core.late import LateModule
 from anabranch.core.node import Edge
 from anabranch.core.op import NO_GRADIENT, NoGradient, Op, Unsupported
+from anabranch.core.record import record
 from anabranch.core.replay import replay
 from anabranch.diff.needs import read_values
 from anabranch.errors import NoGradientError, ShapeError
 from anabranch.frontends.execution import Program
 
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = LateModule("hashlib")
+
 Slots = Sequence[int | NoGradient | Unsupported]
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class CustomOp(Op):
     """The record of one traced signature of a function; it is in no table.
 

@@ -7,7 +7,7 @@ so a derivative inside a derivative never confuses its variable with another of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from anabranch.core.attention import attention
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind, state
 from anabranch.core.dtype import is_floating, is_supported
+from anabranch.core.late import LateModule
 from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Edge
 from anabranch.core.values import ARRAYS, plain, settled
@@ -31,7 +32,11 @@ from anabranch.frontends.containers import (
     unflatten,
 )
 from anabranch.frontends.tensor import Tensor, make_tensor
-from anabranch.passes.restate import restated
+
+if TYPE_CHECKING:
+    from anabranch.passes import restate as stable
+else:
+    stable = LateModule("anabranch.passes.restate")
 
 Refusal = Callable[[str, Any], AnabranchError]
 
@@ -96,7 +101,7 @@ class Evaluation:
         leaves, structure = flatten(out)
         places = [i for i, leaf in enumerate(leaves) if is_recorded(leaf) and leaf.node.inputs]
         with np.errstate(all="ignore"):
-            found, self.restated = restated([leaves[i] for i in places], after=self.aliases)
+            found, self.restated = stable.restated([leaves[i] for i in places], after=self.aliases)
         if not self.restated:
             return out
         for i, new in zip(places, found, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,15 +16,21 @@ from anabranch.core.bind import NUMBERS, state
 from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
+from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.errors import ArgumentError
-from anabranch.passes.pipeline import PassReport, run_passes
-from anabranch.passes.rewrite import Pass
+
+if TYPE_CHECKING:
+    from anabranch.passes import pipeline
+    from anabranch.passes.pipeline import PassReport
+    from anabranch.passes.rewrite import Pass
+else:
+    pipeline = LateModule("anabranch.passes.pipeline")
 
 BACKENDS: dict[str, Backend] = {
     backend.name: backend for backend in (ReferenceBackend(), NativeBackend())
 }
-Passes = Sequence[str | Pass] | None
+Passes = str | Sequence["str | Pass"] | None
 
 
 def find_backend(name: str | None) -> Backend:
@@ -57,11 +63,11 @@ class Program:
         graph: Graph,
         backend: str | None,
         passes: Passes,
-        without: Sequence[str] = (),
+        without: str | Sequence[str] = (),
         donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        self.optimised, self.reports = run_passes(graph, passes, without=without)
+        self.optimised, self.reports = pipeline.run_passes(graph, passes, without=without)
         self.donated = _reused(self.optimised, donated)
         compile = find_backend(backend).compile
         self.executable: Executable = compile(self.optimised, self.donated)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind
 from anabranch.core.check import check
 from anabranch.core.entry import boundary
+from anabranch.core.late import LateModule
 from anabranch.core.node import Edge, Node
 from anabranch.core.op import Op
 from anabranch.core.values import ARRAYS, as_array, plain, settled
@@ -19,9 +20,14 @@ from anabranch.diff.call import CALL
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, GraphError, ShapeError
 from anabranch.frontends.entries import graph_entry, weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
-from anabranch.frontends.explaining import Explanation, code_text, explained
 from anabranch.frontends.tensor import Tensor
-from anabranch.passes.prune import prune
+
+if TYPE_CHECKING:
+    from anabranch import passes
+    from anabranch.frontends import explaining
+else:
+    explaining = LateModule("anabranch.frontends.explaining")
+    passes = LateModule("anabranch.passes")
 
 
 class Graph(core.Graph):
@@ -78,7 +84,7 @@ class Graph(core.Graph):
             raise GraphError("no-outputs", f'graph "{self.name}" was given no outputs to compute')
         key = (self.version, self.outputs)
         if self._part is None or self._part[0] != key:
-            self._part = key, prune(self).graph
+            self._part = key, passes.prune(self).graph
         return bind(CALL, *values, graph=self._part[1])
 
     @boundary
@@ -87,7 +93,7 @@ class Graph(core.Graph):
         *outputs: Any,
         backend: str | None = None,
         passes: Passes = None,
-        without: Sequence[str] = (),
+        without: str | Sequence[str] = (),
     ) -> CompiledGraph:
         """Make the graph as it stands now executable for these outputs.
 
@@ -170,7 +176,7 @@ class CompiledGraph:
         return self.program.raw()
 
     @boundary
-    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> Explanation:
+    def explain(self, *args: Any, time: bool = False, **kwargs: Any) -> explaining.Explanation:
         """What became of the graph: passes, steps, memory; `print` it.
 
         Args:
@@ -178,7 +184,7 @@ class CompiledGraph:
             time: also run it, and measure each step against what a core of this machine can do.
         """
         values = self._checked_all(self._values(args, kwargs)) if time else None
-        return explained(self.name, self.program, values)
+        return explaining.explained(self.name, self.program, values)
 
     @boundary
     def ir(self) -> str:
@@ -187,7 +193,7 @@ class CompiledGraph:
         Raises:
             ArgumentError: `[no-machine-code]` on the reference backend.
         """
-        return code_text(self.name, self.program, "ir")
+        return explaining.code_text(self.name, self.program, "ir")
 
     @boundary
     def asm(self) -> str:
@@ -196,7 +202,7 @@ class CompiledGraph:
         Raises:
             ArgumentError: `[no-machine-code]` on the reference backend.
         """
-        return code_text(self.name, self.program, "asm")
+        return explaining.code_text(self.name, self.program, "asm")
 
     def _checked_all(self, values: Sequence[Any]) -> list[Any]:
         return [self._checked(p, v) for p, v in zip(self.parameters, values, strict=True)]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import types
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Call, Held, Pattern, Same
+from anabranch.backends.base import Box, Boxed, Call, Pattern, Same
 from anabranch.core.config import Options, options
 from anabranch.core.values import ARRAYS
 from anabranch.frontends.containers import unflatten
@@ -18,6 +19,8 @@ from anabranch.frontends.tensor import Tensor
 from anabranch.frontends.trace import Static, Trace
 
 _NUMBERS = (float, int, bool)
+# Tensors that no derivative asks for. What was computed from such arguments is such a tensor.
+_TENSOR = Box(Tensor, "value", (("_tracked", False), ("_requires_grad", False)))
 # Static arguments of these types never change, so that the same object means the same program.
 _UNCHANGING = (str, bytes, float, int, bool, types.FunctionType, types.BuiltinFunctionType)
 
@@ -32,21 +35,27 @@ def quick_entry(
 ) -> Callable[..., Any] | None:
     """A function in machine code that does what `slow` does, for arguments like these.
 
-    None where there is none: the backend has none, an argument is no array or number and no part
-    of the program that cannot change, containers are others than tuples, lists and dicts (or named
-    tuples among the arguments), or a captured value is reached by more than names. It hands on to
-    `slow` what it does not expect, and everything while `attention` is asked for.
+    None where there is none: the backend has none, an argument is no array, number or tensor
+    without history and no part of the program that cannot change, containers are others than
+    tuples, named tuples, lists and dicts, or a captured value is reached by more than names. It
+    hands on to `slow` what it does not expect, and everything while `attention` is asked for.
     """
     bindings = [guard.bindings for guard in trace.guards]
     if options() != Options() or None in bindings:
         return None
-    outputs = [Same(one.value) if isinstance(one, Static) else one for one in trace.outputs]
+    with_tensors = any(type(leaf) is Tensor for leaf in leaves)
+    if with_tensors and program.donated:  # tensors are not given away
+        return None
+    outputs = [
+        Same(one.value) if isinstance(one, Static) else _Tensor(one) if with_tensors else one
+        for one in trace.outputs
+    ]
     try:
         args, named = unflatten(structure, list(_numbered(leaves)))
         arguments = [_pattern(one) for one in args]
         by_name = {name: _pattern(one) for name, one in named.items()}
         result = _pattern(unflatten(trace.structure, outputs))
-        captured = [_captured(one) for one in trace.captured]
+        captured = [_captured(one, with_tensors) for one in trace.captured]
     except _UnknownError:
         return None
     distinct = {(id(b.holder), b.key): b for found in bindings for b in found or ()}
@@ -58,24 +67,35 @@ class _UnknownError(Exception):
     """There is something of which machine code knows nothing."""
 
 
-def _numbered(leaves: Sequence[Any]) -> Iterator[int | Same]:
+def _numbered(leaves: Sequence[Any]) -> Iterator[int | Same | _Tensor]:
     """The number of each parameter; what is part of the program must be the very same."""
     numbers = itertools.count()
     for leaf in leaves:
         if type(leaf) in _NUMBERS or isinstance(leaf, ARRAYS):
             yield next(numbers)
+        elif type(leaf) is Tensor:
+            yield _Tensor(next(numbers))
         elif type(value := leaf.value if isinstance(leaf, Static) else leaf) in _UNCHANGING:
             yield Same(value)
         else:
             raise _UnknownError
 
 
-def _captured(value: Any) -> Any:
-    if type(value) is Tensor:  # reads its array at each call, for it may be given another one
-        return Held(value, "value")
+def _captured(value: Any, with_tensors: bool) -> Any:
     if type(value) is np.ndarray:
         return value
-    raise _UnknownError
+    if type(value) is not Tensor:
+        raise _UnknownError
+    # It reads its array at each call, for it may be given another one. Among tensors a call on
+    # what a derivative asks for is recorded; among arrays it is not.
+    return Boxed(value, _TENSOR if with_tensors else Box(Tensor, _TENSOR.slot))
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """In a container: the tensor around the value of this number."""
+
+    number: int
 
 
 def _pattern(held: Any) -> Pattern:
@@ -85,6 +105,8 @@ def _pattern(held: Any) -> Pattern:
         return Same(None)
     if kind in (int, Same):
         return held  # type: ignore[no-any-return]
+    if kind is _Tensor:
+        return _TENSOR, [held.number]
     if kind is dict and all(type(key) in (str, int) for key in held):
         return dict, [(key, _pattern(part)) for key, part in held.items()]
     if kind in (tuple, list) or _has_named_fields(kind):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from anabranch.core.aval import Aval, aval_of
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
+from anabranch.core.late import LateModule
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
 from anabranch.core.source import warn
@@ -25,7 +26,11 @@ from anabranch.frontends.containers import argument_names, flatten, leaf_names, 
 from anabranch.frontends.manual import Graph as ManualGraph
 from anabranch.frontends.tensor import Tensor
 from anabranch.ops.layout import broadcast_to
-from anabranch.passes.rewrite import Rewrite, copied
+
+if TYPE_CHECKING:
+    from anabranch.passes import rewrite as rewriting
+else:
+    rewriting = LateModule("anabranch.passes.rewrite")
 
 Signature = Sequence[Any]
 
@@ -261,12 +266,12 @@ def _with_constants(graph: Graph, fixed: dict[int, Any]) -> Graph:
     if not fixed:
         return graph.duplicate(ManualGraph(graph.name, graph.backend))
 
-    def replace(rewrite: Rewrite, node: Node, _: Any) -> Node | None:
+    def replace(rewrite: rewriting.Rewrite, node: Node, _: Any) -> Node | None:
         if node.id not in fixed:
             return None
         return rewrite.graph.constant(_array_of(fixed[node.id]))
 
-    return copied(graph, graph.nodes, replace).graph
+    return rewriting.copied(graph, graph.nodes, replace).graph
 
 
 @boundary

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from anabranch.core.graph import Graph
+from anabranch.core.record import record
 from anabranch.errors import ArgumentError
 from anabranch.passes.algebra import algebra
 from anabranch.passes.fold import fold
@@ -22,7 +22,7 @@ PASSES: dict[str, Pass] = {
 DEFAULT = ("prune", "fold", "algebra", "merge", "prune")
 
 
-@dataclass(frozen=True)
+@record
 class PassReport:
     """What one pass did: its name, node counts before and after, and a line for each change."""
 
@@ -37,14 +37,14 @@ class PassReport:
 
 
 def chosen(
-    passes: Sequence[str | Pass] | None = None, without: str | Collection[str] = ()
+    passes: str | Sequence[str | Pass] | None = None, without: str | Collection[str] = ()
 ) -> tuple[str | Pass, ...]:
     """These passes, by default `DEFAULT`, less those named in `without`.
 
     Raises:
         ArgumentError: `[unknown-pass]`.
     """
-    wanted = DEFAULT if passes is None else passes
+    wanted = DEFAULT if passes is None else (passes,) if isinstance(passes, str) else passes
     dropped = {without} if isinstance(without, str) else set(without)
     for one in (*wanted, *dropped):
         if isinstance(one, str) and one not in PASSES:
@@ -61,7 +61,7 @@ def name_of(one: str | Pass) -> str:
 
 def run_passes(
     graph: Graph,
-    passes: Sequence[str | Pass] | None = None,
+    passes: str | Sequence[str | Pass] | None = None,
     *,
     without: str | Collection[str] = (),
 ) -> tuple[Graph, tuple[PassReport, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from anabranch.core.aval import Aval
@@ -17,6 +17,7 @@ from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 from anabranch.core.op import Op
+from anabranch.core.record import record
 from anabranch.core.text import edge_text
 from anabranch.errors import ArgumentError
 from anabranch.passes.pattern import (
@@ -30,10 +31,11 @@ from anabranch.passes.pattern import (
 )
 from anabranch.passes.rewrite import Rewrite, copied, place
 
+_VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 _ROUNDS = 16  # how often rows may follow one another at one node
 
 
-@dataclass(frozen=True)
+@record
 class Rule:
     """One row: a pattern, what it becomes, and what that may change.
 
@@ -123,7 +125,11 @@ Rule.__post_init__ = boundary(Rule.__post_init__)  # type: ignore[method-assign]
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    return tuple(inspect.signature(function).parameters)
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__") or code.co_flags & _VARIADIC:
+        return tuple(inspect.signature(function).parameters)
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names
 
 
 def _chosen(names: Iterable[str], match: Match, out: Aval) -> list[Any]:

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from anabranch.frontends.array_api.making import namespace as _namespace
-from anabranch.frontends.array_api.making import offer as _offer
+from anabranch.frontends.array_api.making import versions_of as _versions_of
 from anabranch.xp import linalg as linalg
 
 globals().update(_namespace())
-_offer(_sys.modules[__name__])
+_of_version = _versions_of(_sys.modules[__name__])
 
 if _TYPE_CHECKING:
 

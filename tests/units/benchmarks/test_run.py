@@ -48,6 +48,26 @@ def test_rows_hold_figures_and_ratios_to_ours():
     assert row["jax"]["ratio"]["median"] == 3.0
 
 
+def test_a_busy_process_runs_while_a_case_asks_for_it():
+    before = len(processes.LIVE)
+    with processes.busy(True):
+        (process,) = processes.LIVE - set(list(processes.LIVE)[:before])
+        assert process.poll() is None
+    assert process.returncode is not None and len(processes.LIVE) == before
+    with processes.busy(False):
+        assert len(processes.LIVE) == before
+
+
+def test_cases_of_the_network_say_what_they_run_with():
+    workload = harness.load("mlp")
+    said = {case: (workload.threads(case), workload.crowded(case)) for case in workload.cases}
+    for batch in ("batch 64", "batch 1024"):
+        assert said.pop(batch) == (None, False)
+        assert said.pop(f"{batch}, 1 thread") == (1, False)
+        assert said.pop(f"{batch}, a busy process beside") == (None, True)
+    assert not said
+
+
 def test_the_environment_of_a_peer(monkeypatch, tmp_path):
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     monkeypatch.setenv("OPENBLAS_L2_SIZE", "512")

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.core.op import public_functions
+from anabranch.core.op import PublicFunctions
 from anabranch.core.registry import functions
 
 
 def test_a_namespace_holds_ops_and_composed_functions_of_its_name() -> None:
     names = {name.removeprefix("linalg.") for name in functions() if name.startswith("linalg.")}
-    assert {"solve", "norm"} <= names == set(public_functions("linalg"))
+    assert {"solve", "norm"} <= names == set(PublicFunctions("linalg"))
     assert all(getattr(ab.linalg, name).__name__ == name for name in names)
-    assert not {"solve", "norm", "linalg.solve"} & set(public_functions())
+    assert not {"solve", "norm", "linalg.solve"} & set(PublicFunctions())
 
 
 @pytest.mark.parametrize("name", ["solve", "norm"])

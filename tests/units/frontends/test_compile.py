@@ -343,6 +343,7 @@ def test_shapes_are_checked_while_tracing_at_the_users_line() -> None:
 # Why it compiled
 
 
+@pytest.mark.proves("F-87")
 def test_each_compile_has_its_reason() -> None:
     f = ab.compile(lambda x, **kw: x * 2)
     f(1.0)

@@ -170,6 +170,44 @@ def test_a_call_allocates_the_workspace_of_the_plan_once() -> None:
     assert sizes.count(memory.workspace) == 1
 
 
+@pytest.mark.proves("S0-80")
+def test_a_deep_chain_needs_a_fraction_of_its_values_and_the_same_bits() -> None:
+    def deep(x, w):
+        for _ in range(50):
+            x = ab.tanh(x @ w)
+        return x
+
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(32, 32)), rng.normal(size=(32, 32)) / 6
+    f, layer = (ab.compile(one, backend="native") for one in (deep, lambda x, w: ab.tanh(x @ w)))
+    memory = f.explain(x, w).memory
+    assert memory is not None
+    assert memory.peak <= 0.25 * 50 * x.nbytes
+    y = x
+    for _ in range(50):
+        y = layer(y, w)  # each of its values in memory of its own
+    assert f(x, w).tobytes() == y.tobytes()
+
+
+@pytest.mark.proves("S4-42")
+def test_what_was_optimised_is_told_pass_by_pass_and_loop_by_loop() -> None:
+    def f(x):
+        return ab.exp(x * x) + x * x
+
+    found = told(f, X)
+    assert [report.name for report in found.passes] == [
+        "prune",
+        "fold",
+        "algebra",
+        "merge",
+        "prune",
+    ]
+    assert [len(one.nodes) for one in found.kernels] == [3]
+    apart = told(f, X, without="merge")
+    assert "merge" not in [report.name for report in apart.passes]
+    assert [len(one.nodes) for one in apart.kernels] == [4]
+
+
 def test_stays_of_values_alive_together_lie_apart() -> None:
     memory = told(lambda x: ab.exp(x @ x.T) @ (x @ x.T + x), np.ones((4, 4))).memory
     assert memory is not None

@@ -187,3 +187,22 @@ def test_a_sum_of_a_number_and_an_exponential_is_four_short_lines() -> None:
         ["#2", "exp(y)  3"],
         ["#3", "x + #2  3"],
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.proves("S0-78")
+def test_ten_thousand_ancestors_each_once_in_order_with_value_shape_and_gradient() -> None:
+    x = ab.tensor(1.0, requires_grad=True, name="x")
+    y = x
+    for i in range(10_000):
+        y = ab.sin(y) + x if i % 100 == 0 else ab.sin(y)
+    columns = ["name", "value", "shape", "gradient"]
+    table = ab.inspect(y).table(columns=columns)
+    assert [row.id for row in table.rows] == list(range(10_101))
+    edges = ab.inspect(y).table(edges=True).rows
+    places = {row.name: row.id for row in table.rows}
+    assert len(places) == 10_101
+    assert all(places[edge.from_] < places[edge.to] for edge in edges)
+    head, *lines = str(table).splitlines()[2:]
+    assert head.split() == columns
+    assert len(lines) == 10_102

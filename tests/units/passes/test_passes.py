@@ -254,12 +254,14 @@ def test_a_part_of_constants_is_not_folded() -> None:
     assert len(parts(run_passes(outer)[0])) == 1
 
 
+@pytest.mark.proves("S4-42")
 def test_a_pass_can_be_left_out() -> None:
     g, x = doubled()
     _, reports = run_passes(g, without="merge")
     assert [r.name for r in reports] == ["prune", "fold", "algebra", "prune"]
     _, reports = run_passes(g, without=("prune", "fold", "algebra"))
     assert [r.name for r in reports] == ["merge"]
+    assert [r.name for r in run_passes(g, "merge")[1]] == ["merge"]
     with pytest.raises(ab.errors.ArgumentError, match="unknown-pass"):
         run_passes(g, without="polish")
     assert x.graph is g

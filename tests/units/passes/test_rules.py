@@ -200,6 +200,7 @@ def test_a_rule_in_the_middle_of_a_trace_does_not_write_into_it() -> None:
         (lambda x: x, lambda x: x, "applies no op"),
         (lambda x: 2.0, lambda x: x, "applies no op"),
         (lambda x: -x, lambda y: y, "asks for y"),
+        (lambda x: -x, lambda *others: others, "asks for others"),
     ],
 )
 def test_a_row_that_cannot_work_is_refused(pattern: Any, becomes: Any, message: str) -> None:

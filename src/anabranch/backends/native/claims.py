@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.native import memory
+from anabranch.backends.native.expand import constants_of
 from anabranch.backends.native.finishing import finish
 from anabranch.backends.native.schedule import (
     Island,
@@ -201,8 +202,3 @@ def _as_pairs(aval: Aval, place: Place) -> tuple[Aval, Place]:
 def may_fail(step: Step) -> bool:
     """Whether a step can end the run with an error."""
     return isinstance(step, Island | Structured)
-
-
-def constants_of(graph: Graph) -> list[Node]:
-    """The nodes whose arrays a program is handed, in order."""
-    return [node for node in graph.order(graph.outputs) if node.kind == "constant"]

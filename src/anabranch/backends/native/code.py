@@ -7,25 +7,32 @@ is written, so that a process that compiles a known graph writes none.
 from __future__ import annotations
 
 import functools
-import json
+import marshal
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.backends.native import disk, target
-from anabranch.backends.native.program import Program
 from anabranch.backends.native.view import View
 from anabranch.core.config import options
 from anabranch.core.graph import Graph
 from anabranch.core.identity import all_parts, structure_hash
+from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.core.op import Kernel, Op
+from anabranch.core.record import record
+
+if TYPE_CHECKING:
+    from anabranch.backends.native import program as programs
+else:
+    programs = LateModule("anabranch.backends.native.program")
 
 _ROOMS = ("core", "ops", "backends")  # what decides the code that is written for a graph
 
 
-@dataclass(frozen=True)
+@record
 class Callback:
     """A node that runs in the reference, or may be left to it.
 
@@ -38,7 +45,7 @@ class Callback:
     views: tuple[tuple[int, Sequence[int], Sequence[int]] | None, ...]
 
 
-@dataclass(frozen=True)
+@record
 class Code:
     """The machine code of a program.
 
@@ -64,12 +71,12 @@ class Code:
             "time": self.time,
             "shares": self.shares,
         }
-        return [json.dumps(facts).encode(), *self.objects]
+        return [marshal.dumps(facts), *self.objects]
 
     @classmethod
     def of_parts(cls, parts: Sequence[bytes]) -> Code:
         """What `parts` gave."""
-        facts = json.loads(parts[0])
+        facts = marshal.loads(parts[0])  # as much to be trusted as the machine code beside it
         called = tuple(Callback(**one) for one in facts["called"])
         return cls(tuple(parts[1:]), facts["workspace"], called, facts["time"], facts["shares"])
 
@@ -85,17 +92,21 @@ def code_of(graph: Graph, donated: Mapping[int, int]) -> Code:
     store = disk.store()
     key = None if store is None else _key(graph, donated)
     if store is None or key is None:
-        return written(Program(graph, target.host().vector_bytes, donated), target.object_code)
+        return written(_program(graph, donated), target.object_code)
     found = store.read(key)
     if found is not None:
         disk.counts.found += 1
         return Code.of_parts(found)
-    code = written(Program(graph, target.host().vector_bytes, donated), target.emitted)
+    code = written(_program(graph, donated), target.emitted)
     store.write(key, code.parts())
     return code
 
 
-def written(program: Program, emit: Any) -> Code:
+def _program(graph: Graph, donated: Mapping[int, int]) -> programs.Program:
+    return programs.Program(graph, target.host().vector_bytes, donated)
+
+
+def written(program: programs.Program, emit: Any) -> Code:
     """The code of a program, by this way from IR to machine code."""
     called = tuple(
         Callback(
@@ -108,7 +119,7 @@ def written(program: Program, emit: Any) -> Code:
     return Code(objects, program.workspace, called, program.time, program.shares)
 
 
-def _view(program: Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:
+def _view(program: programs.Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:
     view = program.schedule.places[edge.node.id, edge.index].view
     return view.offset, view.shape, view.strides
 
@@ -155,5 +166,15 @@ def _is_ours(function: Any) -> bool:
 def _source() -> str | None:
     """A digest of the library's own files that decide what is written; None without files."""
     root = Path(__file__).parents[2]
-    files = [file for room in _ROOMS for file in sorted((root / room).rglob("*.py"))]
-    return disk.key_of(*(file.read_bytes() for file in files)) if files else None
+    found = (one for room in _ROOMS for one in sorted(os.walk(root / room)))
+    files = [os.path.join(at, n) for at, _, names in found for n in sorted(names) if _is_code(n)]
+    return disk.key_of(*map(_content, files)) if files else None
+
+
+def _is_code(name: str) -> bool:
+    return name.endswith((".py", ".ll"))
+
+
+def _content(file: str) -> bytes:
+    with open(file, "rb", buffering=0) as opened:
+        return opened.read()

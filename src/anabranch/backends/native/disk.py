@@ -9,19 +9,26 @@ processes may share the directory. When it grows past its bound, what was not us
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import struct
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from anabranch.core.late import LateModule
 from anabranch.core.source import warn
+
+if TYPE_CHECKING:
+    import hashlib
+    import tempfile
+else:
+    hashlib = LateModule("hashlib")
+    tempfile = LateModule("tempfile")
 
 DIRECTORY, BOUND = "ANABRANCH_CACHE_DIR", "ANABRANCH_CACHE_BYTES"
 _MOST = 256 * 2**20

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Call, Pattern, Same
+from anabranch.backends.base import Box, Call, Pattern, Same
 from anabranch.backends.native import layout
 from anabranch.backends.native.results import size_class
 from anabranch.backends.native.taking import Taking
@@ -170,6 +170,8 @@ class Text(Taking):
             self._do("Py_IncRef", f"ptr {held}")
             return self._own(held)
         kind, parts = pattern
+        if isinstance(kind, Box):
+            return self._packed_box(kind, self._packed(parts[0], results))
         if kind is dict:
             return self._packed_dict(parts, results)
         word = "PyList" if kind is list else "PyTuple"
@@ -188,6 +190,21 @@ class Text(Taking):
 
             self._late.append(put)
         return packed
+
+    def _packed_box(self, box: Box, place: int) -> int:
+        """The same for a box; its slots are empty before."""
+        held = self._call("ptr", "PyType_GenericAlloc", f"ptr {self._object(box.kind)}", "i64 0")
+        packed = self._new_object(held)
+        for name, value in box.fixed:
+            self._do("Py_IncRef", f"ptr {self._object(value)}")
+            self._fill(held, layout.slot(box.kind, name), self._object(value))
+        self._late.append(  # it takes over what is put into it
+            lambda: self._fill(held, layout.slot(box.kind, box.slot), self._owned(place))
+        )
+        return packed
+
+    def _fill(self, held: str, place: int | None, value: str) -> None:
+        self._line(f"store ptr {value}, ptr {self._place(held, place or 0)}")
 
     def _packed_dict(self, parts: Sequence[Any], results: Sequence[int]) -> int:
         """The same for a dict; its entries are there before the run, and filled after it."""

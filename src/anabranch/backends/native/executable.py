@@ -7,29 +7,36 @@ import functools
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anabranch.backends.base import Call
-from anabranch.backends.native import calls, entry, layout, pool, target, timing
-from anabranch.backends.native.account import plan_of
-from anabranch.backends.native.claims import constants_of
+from anabranch.backends.native import calls, entry, layout, pool, target
 from anabranch.backends.native.code import Callback, code_of, view_of
-from anabranch.backends.native.expand import expanded
-from anabranch.backends.native.program import Program
-from anabranch.backends.native.raw import Raw, Slot
+from anabranch.backends.native.expand import constants_of, expanded
 from anabranch.backends.native.results import result_pool
 from anabranch.backends.native.table import free_workspace
-from anabranch.backends.native.taking import is_found, is_taken
+from anabranch.backends.native.taking import are_found, is_taken
 from anabranch.backends.native.view import View
-from anabranch.backends.plan import Plan, Timing
 from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
+from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
+
+if TYPE_CHECKING:
+    from anabranch.backends.native import account, timing
+    from anabranch.backends.native import program as programs
+    from anabranch.backends.native import raw as unchecked
+    from anabranch.backends.plan import Plan, Timing
+else:  # what writes code and looks at it is not loaded where the code is on disk
+    account = LateModule("anabranch.backends.native.account")
+    programs = LateModule("anabranch.backends.native.program")
+    timing = LateModule("anabranch.backends.native.timing")
+    unchecked = LateModule("anabranch.backends.native.raw")
 
 LONG = 30_000.0  # ns from which on a program lets Python's other threads run
 _LARGE = 65_536  # bytes of a result from which on its pages cost more than a look into the pool
@@ -53,9 +60,9 @@ class NativeExecutable:
         _executables.add(self)
 
     @functools.cached_property
-    def program(self) -> Program:
+    def program(self) -> programs.Program:
         """How the code was written; for looking at it, since runs need none of this."""
-        return Program(self.made_of, target.host().vector_bytes, self.donated)
+        return programs.Program(self.made_of, target.host().vector_bytes, self.donated)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
@@ -65,7 +72,7 @@ class NativeExecutable:
             not layout.is_known()
             or any(isinstance(edge, Literal) for edge in outputs)
             or not all(is_taken(aval) for aval in avals)
-            or not all(map(is_found, call.captured))
+            or not are_found(call)
         ):
             return None
         results = [edge.aval for edge in outputs]
@@ -85,7 +92,7 @@ class NativeExecutable:
         keeper = _Keeper(loaded, resting, workspace, held, self)
         return entry.python_function(call.name, loaded.addresses["call"], keeper)
 
-    def raw(self, captured: Sequence[np.ndarray[Any, Any]]) -> Raw | None:
+    def raw(self, captured: Sequence[np.ndarray[Any, Any]]) -> unchecked.Raw | None:
         """The program without checks; None if it has a result that is a fixed number."""
         if any(isinstance(edge, Literal) for edge in self._graph.outputs):
             return None
@@ -93,11 +100,13 @@ class NativeExecutable:
         parameters = [(str(node.name), node.avals[0]) for node in self._graph.parameters[:count]]
         outputs = [(f"result {i}", edge.aval) for i, edge in enumerate(self._graph.outputs)]
         first, second = (
-            [Slot(name, aval.dtype, aval.shape) for name, aval in one]
+            [unchecked.Slot(name, aval.dtype, aval.shape) for name, aval in one]
             for one in (parameters, outputs)
         )
         code = self._loaded.addresses["entry"], self._context, self.code.workspace
-        return Raw((first, second), [*captured, *self._constants], self.donated, *code, self)
+        return unchecked.Raw(
+            (first, second), [*captured, *self._constants], self.donated, *code, self
+        )
 
     def _address(self, slot: str, resting: ctypes.c_void_p) -> int | None:
         """Of what an entry asks for by name."""
@@ -155,7 +164,7 @@ class NativeExecutable:
 
     def plan(self) -> Plan:
         """Its steps, and where its values lie."""
-        return plan_of(self.program)
+        return account.plan_of(self.program)
 
     def text(self, kind: str) -> str | None:
         """Its IR or assembly."""

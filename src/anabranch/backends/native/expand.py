@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from anabranch.backends.native.reductions import REDUCTIONS
-from anabranch.backends.native.schedule import PRODUCT
 from anabranch.core.bind import bind
 from anabranch.core.dtype import is_floating, is_half
 from anabranch.core.graph import Graph
@@ -17,6 +16,8 @@ from anabranch.core.op import MadeOf
 from anabranch.ops.elementwise import astype
 from anabranch.passes.merge import merge
 from anabranch.passes.rewrite import in_place_of
+
+PRODUCT = "product"  # what the records of such ops say
 
 
 def expanded(graph: Graph) -> Graph:
@@ -77,6 +78,11 @@ def _rule(node: Node) -> Any:
     if lower == PRODUCT and is_floating(dtype) and is_mixed:
         return functools.partial(_in_one_dtype, node)
     return None
+
+
+def constants_of(graph: Graph) -> list[Node]:
+    """The nodes whose arrays a program is handed, in order."""
+    return [node for node in graph.order(graph.outputs) if node.kind == "constant"]
 
 
 def _in_float32(node: Node, *xs: Any, **attrs: Any) -> Any:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-import sysconfig
 import types
 from typing import Any
 
 import numpy as np
 
 TYPE, DATA, NDIM, DIMS, BASE, DESCR, FLAGS, HANDLER = 8, 16, 24, 32, 48, 56, 64, 88
+HEAD = 16  # bytes of an object without any fields
 LENGTH = 16  # of a tuple or list
 CELL = 16  # where a closure's cell keeps what it holds
 SCALAR = 16  # where a float, or a NumPy scalar, keeps its value
@@ -36,8 +36,8 @@ def is_known() -> bool:
     """Whether objects look here as machine code expects them to."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    if sysconfig.get_config_var("Py_GIL_DISABLED") or sysconfig.get_config_var("Py_DEBUG"):
-        return False
+    if object.__basicsize__ != HEAD or hasattr(sys, "gettotalrefcount"):
+        return False  # a free-threaded build, or one for debugging
     array = np.zeros((2, 3), np.float32)
     start = id(array)
     if np.ndarray.__basicsize__ < FLAGS + 4:

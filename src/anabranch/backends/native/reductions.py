@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from anabranch.backends.native.emit import Emitter, Val, register_type
 from anabranch.core.dtype import DType, extremes
+from anabranch.core.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Reduction:
     """How a reduction works.
 

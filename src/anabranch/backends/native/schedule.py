@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
+from anabranch.backends.native.expand import PRODUCT
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.parts import fillings, has_rows, is_run, is_update, moved
 from anabranch.backends.native.reductions import REDUCTIONS
@@ -26,7 +27,6 @@ from anabranch.core.node import Literal, Node
 from anabranch.core.op import Kernel, MadeOf, Op, Unsupported
 
 Key = tuple[int, int]  # node id and output
-PRODUCT = "product"  # what the records of such ops say
 ALIGNMENT = 64
 LONGEST = 256  # nodes in one loop body: beyond, registers spill and compile time grows
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Call, Held, Pattern, Same
+from anabranch.backends.base import Box, Boxed, Call, Pattern, Same
 from anabranch.backends.native import layout
 from anabranch.backends.native.table import TableWriter
 from anabranch.core.aval import Aval
@@ -25,14 +25,22 @@ def is_taken(aval: Aval) -> bool:
     return not aval.weak or aval.dtype.kind != "c"
 
 
-def is_found(captured: Any) -> bool:
-    """Whether machine code sees where this captured array lies."""
-    return not isinstance(captured, Held) or _place(captured) is not None
+def are_found(call: Call) -> bool:
+    """Whether machine code sees where the boxes of a call have their slots."""
+    patterns = *call.arguments, *call.named.values(), call.result
+    boxes = [one.box for one in call.captured if isinstance(one, Boxed)]
+    boxes += [box for pattern in patterns for box in _boxes(pattern)]
+    slots = {(one.kind, name) for one in boxes for name in (one.slot, *dict(one.fixed))}
+    return all(layout.slot(*one) for one in slots)
 
 
-def _place(one: Held) -> int | None:
-    kind: Any = type(one.owner)
-    return layout.slot(kind, one.slot)
+def _boxes(pattern: Pattern) -> Iterator[Box]:
+    if isinstance(pattern, tuple):
+        kind, parts = pattern
+        if isinstance(kind, Box):
+            yield kind
+        for part in parts:
+            yield from _boxes(part[1] if kind is dict else part)
 
 
 class Taking(TableWriter):
@@ -59,17 +67,11 @@ class Taking(TableWriter):
             self._take_pattern(self._new(f"load ptr, ptr {self._entry('%args', i)}"), pattern, 0)
         first = len(self._parameters) - len(call.captured)
         for i, one in enumerate(call.captured, first):
-            if isinstance(one, Held):
-                self._take_held(i, one)
+            if isinstance(one, Boxed):
+                self._take_pattern(self._object(one.owner), (one.box, [i]), 0)
             else:
                 self.data[i] = self._array(self._object(one), self._parameters[i])
         self._keep_apart()
-
-    def _take_held(self, i: int, one: Held) -> None:
-        held = self._field(self._object(one.owner), _place(one) or 0)
-        self._require(self._new(f"icmp ne ptr {held}, null"))
-        self.data[i] = self._leaf(held, self._parameters[i], _READ)
-        self.inner.append(held)
 
     def _take_names(self, names: Sequence[str]) -> None:
         if not names:
@@ -105,9 +107,21 @@ class Taking(TableWriter):
                 self.inner.append(held)
         else:
             kind, parts = pattern
-            self._require(self._type_is(held, kind))
+            self._require(self._type_is(held, kind.kind if isinstance(kind, Box) else kind))
+            if isinstance(kind, Box):
+                self._take_pattern(self._boxed(held, kind), parts[0], depth + 1)
+                return
             for part, inner in self._parts(held, kind, parts):
                 self._take_pattern(part, inner, depth + 1)
+
+    def _boxed(self, held: str, box: Box) -> str:
+        """The value in a box, once its other slots have what they should."""
+        for name, value in box.fixed:
+            found = self._field(held, layout.slot(box.kind, name) or 0)
+            self._require(self._is("ptr", found, self._object(value)))
+        value = self._field(held, layout.slot(box.kind, box.slot) or 0)
+        self._require(self._new(f"icmp ne ptr {value}, null"))
+        return value
 
     def _parts(self, held: str, kind: type, parts: Sequence[Any]) -> Iterator[tuple[str, Pattern]]:
         """Each part of a container and its pattern, once it has as many as it should."""

@@ -6,16 +6,16 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import llvmlite
 from llvmlite import binding as llvm
 
 from anabranch.backends.native import disk
+from anabranch.core.record import record
 
 
-@dataclass(frozen=True)
+@record
 class Machine:
     """What emitters need to know of the processor.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from anabranch.core.aval import Shape
+from anabranch.core.record import record
 
 Strides = tuple[int, ...]
 
@@ -20,7 +20,7 @@ def row_major(shape: Shape) -> Strides:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True)
+@record
 class View:
     """Element i of a value is element `offset + i · strides` of its base.
 

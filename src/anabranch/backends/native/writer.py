@@ -5,10 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from anabranch.backends.native.emit import Emitter, memory_type
-from anabranch.backends.native.mathematics import Mathematics
 from anabranch.core.dtype import DType
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    from anabranch.backends.native import mathematics
+else:  # which entries do without
+    mathematics = LateModule("anabranch.backends.native.mathematics")
 
 
 class Writer:
@@ -42,8 +48,8 @@ class Writer:
         self._lines.append(f"{label}:")
         self._block = label
 
-    def _emitter(self, lanes: int) -> Mathematics:
-        return Mathematics(lanes, self._names, self.declared)
+    def _emitter(self, lanes: int) -> mathematics.Mathematics:
+        return mathematics.Mathematics(lanes, self._names, self.declared)
 
     def _take(self, e: Emitter) -> None:
         """Put what the emitter has written here."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from anabranch.core.entry import boundary
-from anabranch.core.op import public_functions
-from anabranch.core.operators import offer_namespace
+from anabranch.core.op import PublicFunctions
 from anabranch.errors import ArgumentError
 from anabranch.frontends.array_api import table
 from anabranch.frontends.array_api.adapters import ADAPTERS, ArrayNamespaceInfo
 from anabranch.frontends.array_api.dtypes import DTYPES
 
-_PUBLIC, _LINALG = public_functions(), public_functions("linalg")
+_PUBLIC, _LINALG = PublicFunctions(), PublicFunctions("linalg")
 _VERSIONS = ("2021.12", "2022.12", "2023.12", table.VERSION)
 
 
@@ -52,8 +52,8 @@ def _ours(room: str, name: str) -> Any:
     return _LINALG.get(name) or _PUBLIC[name] if room else _PUBLIC[name]
 
 
-def offer(module: ModuleType) -> None:
-    """Make this module what `x.__array_namespace__()` gives."""
+def versions_of(module: ModuleType) -> Callable[[str | None], ModuleType]:
+    """What `x.__array_namespace__()` gives for a version of the standard: this module."""
 
     def of_version(api_version: str | None) -> ModuleType:
         if api_version is not None and api_version not in _VERSIONS:
@@ -64,4 +64,4 @@ def offer(module: ModuleType) -> None:
             )
         return module
 
-    offer_namespace(of_version)
+    return of_version

@@ -7,11 +7,18 @@ its caller can add what follows to the head last, with one rounding.
 from __future__ import annotations
 
 import functools
-import json
-from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    import json
+    from importlib import resources
+else:
+    json = LateModule("json")
+    resources = LateModule("importlib.resources")
 
 Array = Any  # of float64: stubs lose the dtype half-way through a formula
 _MANTISSA = 52  # bits of a float64 below its exponent
@@ -25,7 +32,9 @@ def entry(name: str) -> dict[str, Any]:
 
 @functools.cache
 def _everything() -> dict[str, Any]:
-    text = (files("anabranch") / "data" / "special_functions.json").read_text(encoding="utf-8")
+    text = (resources.files("anabranch") / "data" / "special_functions.json").read_text(
+        encoding="utf-8"
+    )
     return json.loads(text)  # type: ignore[no-any-return]
 
 

@@ -345,6 +345,7 @@ def start(here: Path) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.proves("F-89")
 @pytest.mark.slow
 def test_the_second_start_of_a_training_step_generates_nothing(here: Path) -> None:
     value, made, found = start(here)

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator
 from types import BuiltinFunctionType
@@ -186,11 +185,14 @@ def check_python_way(f: object) -> None:
 
 
 @pytest.mark.usefixtures("probes")
-@pytest.mark.parametrize("name", ["Py_GIL_DISABLED", "Py_DEBUG"])
+@pytest.mark.parametrize("kind", ["free-threaded", "debug"])
 def test_other_builds_of_python_take_the_python_way(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sysconfig, "get_config_var", lambda asked: int(asked == name))
+    if kind == "debug":
+        monkeypatch.setattr(sys, "gettotalrefcount", None, raising=False)
+    else:  # whose objects have longer heads
+        monkeypatch.setattr(layout, "HEAD", object.__basicsize__ // 2)
     assert not layout.is_known()
     assert not layout.handler_is_known()
     check_python_way(ab.compile(lambda x: (x * 2.0, ab.sum(x)), backend="native"))
