@@ -33,7 +33,7 @@ PACK = 128 * 1024  # bytes that a chunk packs
 
 # What the frame of a step holds, eight bytes each.
 _A, _B, _C, _PACKED_A, _PACKED_B, _DEPTH, _ADDS = range(7)
-_TILES, _WHOLE_TILES, _PANELS, _WHOLE_PANELS, _DOWN, _PACKS_B = range(7, 13)
+_TILES, _WHOLE_TILES, _PANELS, _WHOLE_PANELS, _INNER, _PACKS_B = range(7, 13)
 _ROW, _COLUMN, _IS_LAST = range(13, 16)
 _FRAME = 16  # behind it: what a loop over each block of the result walks through
 
@@ -174,6 +174,9 @@ class BlockedCode(Writer):
         time = self._time(min(m, FAR), min(self._n, FAR)) + self.finish_time / self._blocks
         wanted = max(min(int(time / (2 * CHUNK)), MOST), 1)
         near = max(NEAR // (self._tile.rows * self._depth * self._shapes.bytes), 1)
+        # Neighbouring chunks share columns, which are mostly those of one weight, where all of A
+        # stays near; else they share what is near of A.
+        self._by_columns = tiles <= near
         down = -(-tiles // near)
         if panels * down < wanted:
             down = min(-(-wanted // panels), tiles)
@@ -275,9 +278,9 @@ class BlockedCode(Writer):
     def _multiplying(self) -> str:
         """`@multiply_name(frame, chunk)`: some tiles down, some panels across."""
         self._begin()
-        # Neighbouring chunks share columns, which are mostly those of one weight.
-        count = self._field(_DOWN)
-        right, down = (self._int(word, "%chunk", count) for word in ("udiv", "urem"))
+        count = self._field(_INNER)
+        outer, inner = (self._int(word, "%chunk", count) for word in ("udiv", "urem"))
+        right, down = (outer, inner) if self._by_columns else (inner, outer)
         tiles, panels = self._field(_TILES), self._field(_PANELS)
         whole_tiles, whole_panels = self._field(_WHOLE_TILES), self._field(_WHOLE_PANELS)
         from_a, from_b = (
@@ -386,9 +389,10 @@ class BlockedCode(Writer):
         self._set(_C, self._moved_on("%c", self._dtype, corner), "ptr")
         if self._a.packed or self._b.packed:
             self._pack_both(tiles, down)
-        count = self._set(_DOWN, self._groups(tiles, self._tiles_each))
+        down = self._groups(tiles, self._tiles_each)
         across = self._groups(self._field(_PANELS), self._panels_each)
-        chunks = self._int("mul", count, across)
+        self._set(_INNER, down if self._by_columns else across)
+        chunks = self._int("mul", down, across)
         self._line(f"call void @pool(ptr @multiply_{self.name}, ptr %frame, i64 {chunks})")
 
     def _pack_both(self, tiles: str, down: str) -> None:

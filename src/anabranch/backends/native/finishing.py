@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anabranch.backends.native.products import is_blocked
+from anabranch.backends.native.products import time_in_blocks
 from anabranch.backends.native.schedule import (
     Loop,
     Place,
@@ -17,6 +17,10 @@ from anabranch.backends.native.schedule import (
     is_reduction,
     reads,
 )
+
+# ns of a product. Beside a longer one a loop of its own costs next to nothing, and walks straight
+# through memory, which takes lines that no cache holds sooner than blocks do.
+FINISHED_TO = 400_000.0
 
 
 def finish(schedule: Schedule) -> None:
@@ -41,7 +45,10 @@ def finish(schedule: Schedule) -> None:
 def _loop_for(product: Product, schedule: Schedule) -> Loop | None:
     """The loop that may run over each block of a product's result, if there is one."""
     node = product.node
-    if len(node.avals[0].shape) != 2 or not is_blocked(node, schedule):
+    if len(node.avals[0].shape) != 2:
+        return None
+    time = time_in_blocks(node, schedule)
+    if time is None or time > FINISHED_TO:
         return None
     readers = (schedule.home.get(reader.id) for reader, _ in schedule.graph.consumers(node))
     loops = {id(loop): loop for loop in readers if loop is not None}

@@ -284,11 +284,12 @@ def _time(m: int, k: int, n: int, size: int) -> float:
     return max(2.0 * m * n * k / SPEED[size], touched * size * FROM_AFAR)
 
 
-def is_blocked(node: Node, schedule: Schedule) -> bool:
-    """Whether a product of two matrices is made block by block."""
+def time_in_blocks(node: Node, schedule: Schedule) -> float | None:
+    """About how long a product of two matrices takes, in ns; None if it is not made in blocks."""
     a, b = _operands(node, schedule)
     (m, k), n = a.view.shape[-2:], b.view.shape[-1]
     if a.batch or b.batch or min(m, n) < 2 or k == 0:
-        return False
+        return None
     dtype = node.avals[0].dtype
-    return is_half(dtype) or _time(m, k, n, register_bytes(dtype)) >= BLOCKED_FROM
+    time = _time(m, k, n, register_bytes(dtype))
+    return time if is_half(dtype) or time >= BLOCKED_FROM else None

@@ -169,6 +169,12 @@ def test_small_products_have_a_loop_behind_them() -> None:
     assert [type(step) for step in steps] == [Product, Loop]
 
 
+def test_long_products_have_a_loop_behind_them_too() -> None:
+    x = np.ones((512, 512), np.float32)
+    steps = Program(ab.compile(lambda x: x @ x + 1.0).graph(x), 64).steps
+    assert [type(step) for step in steps] == [Product, Loop]
+
+
 def test_reports_tell_of_it() -> None:
     f = ab.compile(lambda x, w, row: ab.tanh(x @ w + row), backend="native")
     args = arrays(64, 256, 128, np.float64)[:3]
