@@ -57,9 +57,11 @@ CACHED = (
 COMPILERS = ("g++", "clang++", "c++")
 CLANGS = ("clang", *(f"clang-{n}" for n in range(22, 13, -1)))
 
+# Ours loads what runs machine code at the first compile; the others do so when they are imported.
+NATIVE = ("anabranch", "anabranch.backends.native.executable")
 PEERS = {
-    "anabranch": Peer("anabranch", ("anabranch",), "anabranch"),
-    "anabranch_raw": Peer("anabranch, raw call", ("anabranch",), "anabranch"),
+    "anabranch": Peer("anabranch", NATIVE, "anabranch"),
+    "anabranch_raw": Peer("anabranch, raw call", NATIVE, "anabranch"),
     "numpy": Peer("NumPy by hand", ("numpy",), "numpy"),
     "numba": Peer("numba by hand", ("numba",), "numba"),
     "torch": Peer("PyTorch", ("torch",), "torch"),

@@ -20,10 +20,10 @@ mp.mp.dps = 60
 
 
 def exp_rest(t: Any) -> Any:
-    """(exp(t) - 1 - t) / t**2, by its series where the quotient would cancel."""
+    """(exp(t) - 1 - t - t**2/2) / t**3, by its series where the quotient would cancel."""
     if abs(t) > 1e-3:
-        return (mp.exp(t) - 1 - t) / t**2
-    return mp.nsum(lambda k: t**k / mp.factorial(k + 2), [0, 20])
+        return (mp.exp(t) - 1 - t - t**2 / 2) / t**3
+    return mp.nsum(lambda k: t**k / mp.factorial(k + 3), [0, 20])
 
 
 def of_square(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -47,12 +47,11 @@ def turned(x: Any) -> Any:
 
 
 TINY = mp.mpf(10) ** -25
+TAIL_START, ERF_TURN = 1.0, 2.0  # so that where erf is least exact, x + ERF_TURN is below 4
 ERFCX_TURN, ERF_END, SINH_END = 4.0, 0.8125, 1.0  # where pieces begin
 HALF_LOG_2 = mp.log(2) / 2 * mp.mpf("1.0005")
 # name: function, interval, degrees for float64 and float32
 FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
-    # exp(t) = 1 + t + t*t * EXP(t)
-    "EXP": (exp_rest, -HALF_LOG_2, HALF_LOG_2, 10, 4),
     # log(1+g) = g - (g*g/2 - s * (g*g/2 + z * LOG(z))), with s = g/(2+g), z = s*s
     "LOG": (
         of_square(log_rest),
@@ -74,8 +73,8 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
     "ARCSIN": (of_square(lambda x: (mp.asin(x) - x) / x**3), TINY, mp.mpf("0.2501"), 12, 5),
     # arctan(x) = x + x*z * ARCTAN(z), up to tan(pi/8)
     "ARCTAN": (of_square(lambda x: (mp.atan(x) - x) / x**3), TINY, mp.mpf("0.1716"), 11, 4),
-    # erf(x) = x + x * ERF(z), up to ERF_END
-    "ERF": (of_square(lambda x: mp.erf(x) / x - 1), TINY, ERF_END**2, 11, 5),
+    # erf(x) = x + x * ERF(z), up to ERF_END for erfc, up to TAIL_START for erf
+    "ERF": (of_square(lambda x: mp.erf(x) / x - 1), TINY, TAIL_START**2, 13, 6),
     # exp(x*x) erfc(x) = w * ERFCX(u), w = 1 / (x + ERFCX_TURN), u = 1 - 2 ERFCX_TURN w
     "ERFCX": (erfcx_turned, turned(ERF_END), turned(27.3), 20, 10),
     # atanh(s)/s = 1 + z/3 + z*z * ATANH(z), as for LOG
@@ -92,6 +91,41 @@ FITS: dict[str, tuple[Callable[[Any], Any], Any, Any, int, int]] = {
 def fitted(f: Callable[[Any], Any], low: Any, high: Any, degree: int) -> list[float]:
     """Coefficients of rising powers."""
     return [float(c) for c in polynomial(f, low, high, mp.mpf(0), degree)]
+
+
+def weighted(f: Any, weight: Any, low: Any, high: Any, degree: int) -> list[float]:
+    """The same by least squares, where an error weighs more at one place than at another."""
+    count = 60
+    terms, values = mp.matrix(count, degree + 1), mp.matrix(count, 1)
+    for k in range(count):
+        node = mp.cos((2 * k + 1) * mp.pi / (2 * count))
+        t = (low + high) / 2 + (high - low) / 2 * node
+        values[k] = weight(t) * f(t)
+        for power in range(degree + 1):
+            terms[k, power] = weight(t) * t**power
+    return [float(c) for c in mp.lu_solve(terms, values)]
+
+
+def erf_weight(u: Any) -> Any:
+    """How much erf(x) changes by an error of ERF_TAIL at u."""
+    x = ERF_TURN * (1 + u) / (1 - u)
+    return mp.exp(-x * x) / mp.erf(x) / (x + ERF_TURN)
+
+
+def exp_numbers(degree: int) -> list[float]:
+    """exp(t) = 1 + t + t*t * (1/2 + t * EXP(t))"""
+    return weighted(exp_rest, lambda t: abs(t) ** 3, -HALF_LOG_2, HALF_LOG_2, degree)
+
+
+def erf_tail(degree: int, end: float) -> list[float]:
+    """exp(x*x) erfc(x) (x + ERF_TURN) = ERF_TAIL(u) as far as 1 - erfc(x) needs it."""
+
+    def turned_back(u: Any) -> Any:
+        x = ERF_TURN * (1 + u) / (1 - u)
+        return mp.exp(x * x) * mp.erfc(x) * (x + ERF_TURN)
+
+    low, high = ((mp.mpf(x) - ERF_TURN) / (mp.mpf(x) + ERF_TURN) for x in (TAIL_START, end))
+    return weighted(turned_back, erf_weight, low, high, degree)
 
 
 def parts(value: Any, bits: int, count: int) -> list[float]:
@@ -132,7 +166,16 @@ def print_constants() -> None:
     print(f"THIRD = {tuple(parts(mp.mpf(1) / 3, 53, 2))!r}")
     print(f"TWICE_LOG2_E = {tuple(parts(2 / mp.log(2), 53, 2))!r}")
     print(f"CBRT = {tuple(fitted(mp.cbrt, 0.7, 5.7, 6))!r}")
-    print(f"ERFCX_TURN, ERF_END, SINH_END = {ERFCX_TURN}, {ERF_END}, {SINH_END}")
+    print(f"ERFCX_TURN, ERF_TURN = {ERFCX_TURN}, {ERF_TURN}")
+    print(f"ERF_END, TAIL_START, SINH_END = {ERF_END}, {TAIL_START}, {SINH_END}")
+
+
+def print_numbers(name: str, numbers: list[float]) -> None:
+    """A tuple, one number a line."""
+    print(f"{name} = (")
+    for c in numbers:
+        print(f"    {c!r},")
+    print(")")
 
 
 def main() -> None:
@@ -140,10 +183,11 @@ def main() -> None:
     print('"""Coefficients by rising powers; made by `scripts/fit_coefficients.py`."""\n')
     for name, (f, low, high, *degrees) in FITS.items():
         for bits, degree in zip((64, 32), degrees, strict=True):
-            print(f"{name}_{bits} = (")
-            for c in fitted(f, low, high, degree):
-                print(f"    {c!r},")
-            print(")")
+            print_numbers(f"{name}_{bits}", fitted(f, low, high, degree))
+    for bits, degree in ((64, 8), (32, 3)):
+        print_numbers(f"EXP_{bits}", exp_numbers(degree))
+    for bits, degree, end in ((64, 12, 6.0), (32, 6, 4.0)):
+        print_numbers(f"ERF_TAIL_{bits}", erf_tail(degree, end))
     print(f"HALF_PI = {tuple(parts(mp.pi / 2, 53, 3))!r}")
     print_constants()
     with mp.workdps(500):  # 64 zero bits, then the binary digits of 2/pi

@@ -14,7 +14,14 @@ from typing import NoReturn
 import anabranch as ab
 from anabranch import demo
 from anabranch.commands import cache, check, draw, expression, grads, record, story, table, why
-from anabranch.commands.failure import STOPPED, UNREADABLE, USAGE, CommandError, did_you_mean
+from anabranch.commands.failure import (
+    STOPPED,
+    UNREADABLE,
+    USAGE,
+    CommandError,
+    did_you_mean,
+    shown,
+)
 from anabranch.commands.options import add_common
 
 # A verb is a module: see `commands`. Their order here is that of the help.
@@ -29,6 +36,7 @@ COMMANDS: dict[str, ModuleType] = {
     "demo": demo,
     "cache": cache,
 }
+_OPTIONS = ("--color", "--digits", "--json", "--quiet", "--verbose", "--version", "--help")
 _GROUPS = ("look", "ask", "keep", "try")
 _HELP = """usage: anabranch VERB INPUT [OPTIONS]
 
@@ -157,6 +165,11 @@ def _verb(words: list[str]) -> tuple[str | None, list[str]]:
         taken = 2 if words[0] in ("--color", "--digits") else 1
         before, words = [*before, *words[:taken]], words[taken:]
     if not words:
+        for word in before:
+            if word.startswith("--") and word.partition("=")[0] not in _OPTIONS:
+                raise CommandError(
+                    f"no option {word!r}.{did_you_mean(word, _OPTIONS) or _see()}", USAGE
+                )
         raise CommandError(f"which VERB?{_see()}", USAGE)
     verb = words[0]
     if verb not in COMMANDS:
@@ -189,5 +202,5 @@ def _forget(stream: object) -> None:
 
 
 def _failed(name: str, message: str, status: int) -> int:
-    print(f"{name}: {message}", file=sys.stderr)
+    print(shown(f"{name}: {message}"), file=sys.stderr)
     return status

@@ -13,6 +13,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.inspection import to_html
+from anabranch.inspection.watching import watching
 
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
@@ -203,7 +204,33 @@ def dead():
     return ab.inspect(loss)
 
 
+def steps():
+    """The last of four passes, each of which makes the gradient of w smaller."""
+    w = ab.tensor([8.0, 0.0], requires_grad=True, name="layer.w")
+    b = ab.tensor(0.0, requires_grad=True, name="layer.b")
+    c = ab.tensor(0.0, requires_grad=True, name="c")
+    with watching() as seen:
+        for _ in range(4):
+            w.zero_grad()
+            ((w * w).sum() + b + c).backward()
+            w.data -= 0.25 * w.grad
+    return seen.report
+
+
+def elements():
+    x = ab.tensor([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]], requires_grad=True, name="x")
+    w = ab.tensor([2.0, 0.5, -1.0], requires_grad=True, name="w")
+    p = x * w
+    s = p * p + x
+    p.name, s.name = "p", "s"
+    loss = (s * p).sum()
+    loss.name = "loss"
+    return ab.inspect(loss)
+
+
 GRAPHS = {
+    "steps": steps,
+    "elements": elements,
     "story": story,
     "perceptron": perceptron,
     "overflow": overflow,

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from anabranch.inspection.frames import frames_of
+
 
 def gradient(said):
     return re.search(r"(no gradient yet|gradient [\d.]+)", said)[0]
@@ -233,3 +235,69 @@ def test_a_link_to_the_seed_shows_the_group_that_holds_the_root(show, graphs):
     at = group.bounding_box()
     assert stage["x"] <= at["x"] and at["x"] + at["width"] <= stage["x"] + stage["width"]
     assert stage["y"] <= at["y"] and at["y"] + at["height"] <= stage["y"] + stage["height"]
+
+
+def test_one_element_of_a_tensor_is_picked_by_keys(show, graphs):
+    seen = show(graphs["elements"], "frame=99&node=x")
+    panel = "#panel .join"
+    assert "or press one below" in seen.text(panel) and "x[" not in seen.text(panel)
+    field = seen.page.get_by_label("Element of x, counted from 0")
+    field.focus()
+    seen.press("1")
+    text = seen.text(panel)
+    # p = -1, s = p² + x = -1; along the ways of that element: 1 × p, w × s, w × 2p × p
+    assert "How the gradient of x[0, 1] comes together" in text
+    assert "Its value is −2." in text
+    assert seen.page.locator(".river-sum").text_content() == "−0.5"
+    assert "x → s → #5 → loss" in text and "1 × −1 × 1 = −1" in text
+    assert "0.5 × −1 × 1 = −0.5" in text
+    assert "0.5 × (−1 + −1) × 1 × −1 × 1 = 1" in text
+    assert "−1 + 0.5 = −0.5." in text
+    whole = show(graphs["elements"], "frame=99&node=w&at=1")
+    arms = whole.page.locator("#panel .river .arm-n").all_text_contents()
+    assert arms == ["62"] and "w → p\n62 = 62" in whole.text("#panel .paths")  # both rows of x
+    seen.press("ArrowUp")
+    assert "x[0, 2]" in seen.text(panel) and field.evaluate("e => e === document.activeElement")
+    assert "at=2" in seen.page.url
+    seen.press("End", "Home")  # keys of the field, not of the story
+    assert "at=2" in seen.page.url
+    field.fill("6")
+    assert "x[" not in seen.text(panel) and seen.quiet()
+
+
+def test_one_element_is_picked_by_a_press_and_forgotten_with_its_node(show, graphs):
+    seen = show(graphs["elements"], "frame=99&node=p")
+    strip = seen.page.locator("#panel .large svg").first
+    box = strip.bounding_box()
+    scale = box["width"] / 328
+    seen.page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 35 * scale)
+    assert "p[1, 2]" in seen.text("#panel .join") and "−1 × −1 = 1" in seen.text("#panel .join")
+    assert seen.page.locator("#panel .here").count() >= 2
+    assert "at=5" in seen.page.url
+    seen.page.locator('.node[aria-label^="s,"]').click()
+    assert "[1, 2]" not in seen.text("#panel .join") and "at=" not in seen.page.url
+    assert show(graphs["story"]).page.locator("#panel input").count() == 0
+
+
+def test_an_element_waits_for_its_contributions_too(show, graphs):
+    frames = frames_of(graphs["elements"].trace.to_dict())
+    ran = next(k for k, frame in enumerate(frames) if frame.kind == "seed")
+    seen = show(graphs["elements"], f"frame={ran}&node=p&at=4")
+    arms = seen.page.locator("#panel .river .arm-n").all_text_contents()
+    assert arms[0] == "? × 8" and seen.page.locator("#panel .river .arm.on").count() == 0
+    seen.press("ArrowRight", "ArrowRight")
+    arms = seen.page.locator("#panel .river .arm-n").all_text_contents()
+    assert arms[0] == "1 × 8 = 8" and seen.page.locator(".river-sum").text_content() == "8"
+    seen.press("ArrowRight", "ArrowRight")
+    assert seen.page.locator(".river-sum").text_content() == "16"
+
+
+def test_lines_start_at_the_row_of_their_output(show, graphs):
+    seen = show(graphs["outputs"], "frame=0&dir=right")
+    card = seen.page.locator('.node[aria-label^="#1,"]').get_attribute("transform")
+    left, top = map(int, re.findall(r"-?\d+", card))
+    starts = seen.page.locator(".edge").evaluate_all(
+        "ps => ps.map((p) => p.getAttribute('d').match(/-?\\d+/g).slice(0, 2).map(Number))"
+    )
+    mine = [y - top for x, y in starts if x == left + 168]
+    assert len(mine) == 3 and all(94 < y < 144 for y in mine)

@@ -2,6 +2,8 @@
 
 import pytest
 
+import anabranch as ab
+
 
 def rows(seen):
     return [row.split("\t") for row in seen.page.locator("#table tbody tr").all_inner_texts()]
@@ -157,3 +159,81 @@ def test_leaves_can_be_taken_together_by_scope(show, graphs):
     seen.page.get_by_label("by scope").uncheck()
     assert seen.page.locator("#gradients tbody tr").count() == 6
     assert show(graphs["story"], "view=gradients").page.get_by_label("by scope").count() == 0
+
+
+def test_gradients_draw_the_last_steps(show, graphs):
+    seen = show(graphs["steps"], "view=gradients")
+    lines = seen.page.locator("#gradients .spark")
+    assert lines.count() == 3
+    told = "4 steps: from 16 to 2, at most 16"
+    assert lines.first.get_attribute("aria-label") == told
+    heights = lines.first.locator("path").evaluate(
+        "p => p.getAttribute('d').match(/[ML][^h]+/g).map((s) => +s.split(' ')[1])"
+    )
+    assert heights[0] == 4 and heights[-1] == 22 and heights == sorted(heights)
+    seen.page.get_by_label("by scope").check()
+    assert "from 16 to 2.24" in lines.first.get_attribute("aria-label")
+    assert show(graphs["story"], "view=gradients").page.locator("#gradients .spark").count() == 0
+    assert seen.quiet()
+
+
+def test_a_step_that_is_not_finite_has_a_mark_of_its_own(show, graphs):
+    trace = graphs["steps"].trace.to_dict()
+    trace["nodes"][0]["steps"] = [1, 1000, "nan", 10, "inf", 0]
+    seen = show(trace, "view=gradients")
+    line = seen.page.locator("#gradients .spark").first
+    assert line.locator(".dot-bad").count() == 2
+    d = line.locator("path").first.get_attribute("d")
+    assert [part[0] for part in d.split("h0")[:-1]] == ["M", "L", "M", "M"]
+    assert [float(part.split()[1]) for part in d.split("h0")[:-1]] == [22, 4, 16, 22]
+
+
+def scoped():
+    """Three blocks of many values each, so that the page starts with them closed."""
+    h = ab.tensor([0.1, 0.2], requires_grad=True, name="model.input")
+    for k in range(3):
+        w = ab.tensor([1.5, 0.5], requires_grad=True, name=f"model.block{k}.w")
+        with ab.scope(f"block{k}"):
+            for _ in range(10):
+                h = ab.tanh(h * w) + h
+    return ab.inspect((h * h).sum())
+
+
+def test_the_profile_names_scopes_and_tells_neighbours_apart(show):
+    seen = show(scoped(), "view=gradients")
+    profile = seen.page.locator(".profile")
+    names = profile.locator("text.mid").all_text_contents()
+    assert names == ["block0", "block1", "block2"]
+    values = profile.locator("circle").evaluate_all("them => them.map((c) => c.classList[1] ?? '')")
+    runs = [cls for k, cls in enumerate(values) if k == 0 or values[k - 1] != cls]
+    assert len(runs) >= 3
+    h = ab.tensor(1.0, requires_grad=True)
+    for _ in range(5):
+        h = h * 0.1
+    profile = show(ab.inspect(h), "view=gradients").page.locator(".profile")
+    ticks = [text for text in profile.locator("text.end").all_text_contents() if text != "result"]
+    powers = [0 if t == "1" else int(t.removeprefix("1e").replace("−", "-")) for t in ticks]
+    assert powers == [-5, -4, -3, -2, -1, 0]
+
+
+def test_a_closed_scope_sends_one_row_to_each_value_outside(show):
+    seen = show(scoped(), "frame=99")
+    labels = seen.page.locator(".frame").evaluate_all("them => them.map((f) => f.ariaLabel)")
+    turn = next(k for k, label in enumerate(labels) if label.endswith("backward block0"))
+    seen = show(scoped(), f"frame={turn}")
+    rows = seen.page.locator("#panel .sums").first.locator("th").all_inner_texts()
+    assert sorted(rows) == ["model.block0.w", "model.input"]
+    assert "10 ×" in seen.text("#panel .sums")
+
+
+def test_small_pictures_have_the_end_of_a_long_path(show):
+    seen = show(scoped())
+    names = seen.page.locator(".frame span").all_inner_texts()
+    assert names[:2] == ["…l.input", "…lock0.w"] and "block0" in names
+
+
+def test_no_element_is_offered_of_what_is_not_there_yet(show, graphs):
+    seen = show(graphs["elements"], "frame=0&node=p")
+    assert seen.page.locator("#panel input").count() == 0
+    seen.press("End")
+    assert seen.page.locator("#panel input").count() == 1

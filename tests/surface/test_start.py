@@ -134,6 +134,20 @@ def test_a_module_that_loads_late_is_imported_for_type_checkers_too(file: Path) 
     assert late <= shown
 
 
+def test_a_look_at_what_stands_for_a_module_does_not_load_it() -> None:
+    program = """
+import inspect, sys
+from anabranch.core.late import LateModule
+late = LateModule("colorsys")
+assert inspect.unwrap(late) is late and not hasattr(late, "__wrapped__")
+print(late)
+assert "colorsys" not in sys.modules
+print(late.hls_to_rgb.__name__, "colorsys" in sys.modules)
+"""
+    words = "<colorsys, loaded at its first use> hls_to_rgb True"
+    assert printed(program) == words.split()
+
+
 # What may be loaded. A name here costs everybody who imports the package, or starts a program
 # whose code is on disk: whoever adds one has looked for a way without it.
 AT_IMPORT = {

@@ -49,7 +49,9 @@ def test_help_lists_every_command(capsys):
         ([], "anabranch: which VERB? (see anabranch --help)"),
         (["xyzzy"], "anabranch: no verb 'xyzzy'. (see anabranch --help)"),
         (["tabel", "x.py"], "anabranch: no verb 'tabel'. Did you mean 'table'?"),
-        (["--nosuch"], "anabranch: which VERB? (see anabranch --help)"),
+        (["--json"], "anabranch: which VERB? (see anabranch --help)"),
+        (["--nosuch"], "anabranch: no option '--nosuch'. (see anabranch --help)"),
+        (["--help2"], "anabranch: no option '--help2'. Did you mean '--help'?"),
         (
             ["--xyzzy", "table", "x"],
             "anabranch table: no option '--xyzzy'. (see anabranch table --help)",

@@ -40,13 +40,21 @@ def run(options: Namespace) -> int:
     with writing(path):
         report.save(path)
     trace = report.trace
-    counts = {"nodes": len(trace.nodes), "scopes": len(trace.scopes), "bytes": path.stat().st_size}
+    counts = {
+        "nodes": len(trace.nodes),
+        "scopes": len(trace.scopes) - 1,
+        "bytes": path.stat().st_size,
+    }
     if options.json:
         sys.stdout.write(json.dumps({"report": "record", "file": str(path), **counts}) + "\n")
         return 0
     step = f", step {options.step}" if options.step else ""
-    size = size_text(counts["bytes"])
-    print(f"{path}   {counts['nodes']:,} nodes, {counts['scopes']:,} scopes{step}, {size}")
+    said = ", ".join(
+        f"{count:,} {what}{'s' * (count != 1)}"
+        for what, count in (("node", counts["nodes"]), ("scope", counts["scopes"]))
+        if count or what == "node"
+    )
+    print(f"{path}   {said}{step}, {size_text(counts['bytes'])}")
     return 0
 
 

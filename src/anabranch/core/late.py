@@ -27,9 +27,10 @@ class LateModule:
         self._late_name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python asks for these on its own account
+            raise AttributeError(name)
         found = getattr(importlib.import_module(self._late_name), name)
-        if not name.startswith("__"):
-            setattr(self, name, found)
+        setattr(self, name, found)
         return found
 
     def __repr__(self) -> str:

@@ -38,12 +38,13 @@ class Conversions(Operators):
         self._require_no_history()
         return np.array(self.value, dtype)
 
-    def _require_no_history(self) -> None:
+    def _require_no_history(self, who: str = "NumPy", what: str = "an array") -> None:
         if self._tracked and state.recording:
+            word = "data" if what == "an array" else "item()"
             raise TraceError(
                 "recorded-value",
-                "NumPy needs an array, but this tensor is recorded and would lose its history",
-                hint="x.data is the array; ab has functions of NumPy's names",
+                f"{who} needs {what}, but this tensor is recorded and would lose its history",
+                hint=f"x.{word} is that; ab has functions of NumPy's names",
             )
 
     def __bool__(self) -> bool:
@@ -51,8 +52,12 @@ class Conversions(Operators):
 
     @boundary
     def __float__(self) -> float:
-        if is_item_assignment():  # array[i] = tensor: NumPy asks for the number to store
+        # array[i] = tensor: NumPy asks for the number to store. And math.exp(tensor), which in a
+        # derivative would be a constant without a word.
+        if is_item_assignment():
             self._require_no_history()
+        elif state.transforms:
+            self._require_no_history("float()", "a number")
         return float(self.value)
 
     def __int__(self) -> int:

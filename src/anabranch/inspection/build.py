@@ -136,6 +136,7 @@ class Builder:
             value=None if values is None else self._summary(values[0], pictured),
             grad=self._summary(grads[0] if grads else None, pictured),
             held=self._summary(entry.held),
+            steps=self._steps(entry),
             outputs=self._outputs(entry) if several else None,
             origin=self._origin(node),
             bytes=None if values is None else sum(_bytes(v) for v in values),
@@ -170,6 +171,11 @@ class Builder:
         forward, slot = node.origin
         number = self.numbers.get(id(forward))
         return parts.Origin(forward.op.name, slot, number, self._label(forward))
+
+    def _steps(self, entry: Entry) -> list[float] | None:
+        if not entry.earlier or self.detail == "shape":
+            return None
+        return [*entry.earlier, norm(entry.grads[0])]
 
     def _summary(self, value: Any, pictured: bool = False) -> parts.Summary | None:
         if value is None or self.detail == "shape":

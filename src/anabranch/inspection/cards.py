@@ -254,7 +254,7 @@ class Cards:
             r, c = divmod(k, told.cols)
             left, right = x + 60 * c // told.cols, x + 60 * (c + 1) // told.cols
             up, low = y + 24 * r // rows, y + 24 * (r + 1) // rows
-            share = int(9 * abs(v) / top) if top and isfinite(v) else 0 if isfinite(v) else 9
+            share = int(9 * (abs(v) / top)) if top and isfinite(v) else 0 if isfinite(v) else 9
             tone = ("bad" if not isfinite(v) else "mute" if v < 0 else fill, share)
             wide = right - left
             tones.setdefault(tone, []).append(f"M{left} {up}h{wide}v{low - up}h{-wide}z")

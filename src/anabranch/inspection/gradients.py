@@ -29,6 +29,7 @@ class GradientRow:
         ratio: norm of the gradient over that of the value; None where the value is 0.
         gradient: `"arrived"`, `"none"` or `"waiting"`.
         line: where it was written.
+        steps: norms of the gradient in the last recorded passes, oldest first; None without any.
     """
 
     name: str
@@ -42,6 +43,7 @@ class GradientRow:
     bad: int = 0
     ratio: float | None = None
     line: str | None = None
+    steps: list[float] | None = None
 
 
 @dataclass
@@ -148,6 +150,7 @@ def _row(trace: Trace, node: Node) -> GradientRow:
         row.grad = size(node.grad)
         row.zero, row.bad = _counts(node.grad)
     row.ratio = _ratio(row)
+    row.steps = node.steps
     return row
 
 
@@ -194,6 +197,9 @@ def _joined(name: str, group: list[GradientRow]) -> GradientRow:
         row.zero = sum(one.zero or 0 for one in arrived)
         row.bad = sum(one.bad for one in arrived)
     row.ratio = _ratio(row)
+    known = [one.steps for one in group if one.steps is not None]
+    if len(known) == len(group) and len({len(steps) for steps in known}) == 1:
+        row.steps = [math.hypot(*sizes) for sizes in zip(*known, strict=True)]
     return row
 
 

@@ -2,7 +2,7 @@
 
 Rules that make it safe, which a test checks: one-line imports of names from modules beside;
 exports only of const and function; names at top level unique across modules.  Comments and needless
-spaces are left out, and names stay: the readable page is the folder `page/`.
+spaces are left out: the readable page is the folder `page/`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,10 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 
+from anabranch.inspection.script import parts, pieces
+
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./([a-z_]+)\.js";\n', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=const|function|async|class)", re.MULTILINE)
-# Comments, strings and regular expressions (those follow an opening sign) are taken whole.
-_SCRIPT = re.compile(
-    r"(?P<note>//[^\n]*|/\*.*?\*/)"
-    r"|(?P<text>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
-    r"|(?P<rule>(?<=[(,=:!&|?])\s*/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*)"
-    r"|(?P<mark>`)|(?P<space>\s+)|(?P<word>[\w$]+)|(?P<other>.)",
-    re.DOTALL,
-)
 _SHORTER = {"const": "let", "true": "!0", "false": "!1", "undefined": "void 0", "Infinity": "1/0"}
 _CLOSING = re.compile(r";\n?\}")
 _ONE = re.compile(r"(?<![\w$])\((\w+)\)=>")
@@ -67,22 +61,18 @@ def squeezed(script: str) -> str:
         'let a=[1,2];if(a){f(`${a+1} b`,"c  d")}'
     """
     out: list[str] = []
-    at = 0
-    while at < len(script):
-        found = _SCRIPT.match(script, at)
-        assert found is not None
-        kind, text = found.lastgroup, found[0]
-        at = found.end()
-        if kind == "mark":
-            end = _template(script, at)
-            text, at = _filled(script[at - 1 : end]), end
-        elif kind == "note":
+    for part in parts(script):
+        text = part.text
+        if part.kind == "note":
             continue
-        elif kind == "space":
+        if part.kind == "template":
+            turns = pieces(text)
+            text = "".join(squeezed(one) if k % 2 else one for k, one in enumerate(turns))
+        elif part.kind == "space":
             text = "\n" if "\n" in text else " "
-        elif kind == "rule":
+        elif part.kind == "rule":
             text = text.lstrip()
-        elif kind == "word" and (not out or out[-1] != "."):
+        elif part.kind == "word" and (not out or out[-1] != "."):
             text = _SHORTER.get(text, text)
         out.append(text)
     return _joined(_gathered(out))
@@ -121,24 +111,6 @@ def _gathered(parts: list[str]) -> list[str]:
     return out
 
 
-def _filled(template: str) -> str:
-    """A template literal whose expressions are squeezed too."""
-    out, at = [], 0
-    while (start := template.find("${", at)) >= 0:
-        if template[start - 1] == "\\":
-            out.append(template[at : start + 2])
-            at = start + 2
-            continue
-        end, depth = start + 2, 1
-        while depth:
-            c = template[end]
-            depth += (c == "{") - (c == "}")
-            end = _template(template, end + 1) if c == "`" else end + 1
-        out.append(template[at : start + 2] + squeezed(template[start + 2 : end - 1]) + "}")
-        at = end
-    return "".join([*out, template[at:]])
-
-
 def _joined(parts: list[str]) -> str:
     """The parts with a space only between two words, and no empty lines."""
     out: list[str] = []
@@ -167,28 +139,6 @@ def _ends_block(last: str, after: str) -> bool:
 def _needed(a: str, b: str) -> bool:
     words = re.compile(r"[\w$]")
     return bool(words.match(a) and words.match(b)) or (a == b and a in "+-")
-
-
-def _template(script: str, at: int) -> int:
-    """The end of a template literal that begins before `at`, with those inside it."""
-    depth = 0
-    while at < len(script):
-        c = script[at]
-        if c == "\\":
-            at += 1
-        elif depth == 0 and c == "`":
-            return at + 1
-        elif c == "`":
-            at = _template(script, at + 1) - 1
-        elif script.startswith("${", at):
-            depth += 1
-            at += 1
-        elif c == "{" and depth:
-            depth += 1
-        elif c == "}" and depth:
-            depth -= 1
-        at += 1
-    return at
 
 
 def styled(sheets: Iterable[str]) -> str:

@@ -6,10 +6,11 @@ import difflib
 from collections.abc import Iterable
 
 from anabranch.errors import ArgumentError
+from anabranch.inspection.numerals import fit
 from anabranch.inspection.parts import Node
 from anabranch.inspection.trace import Trace
 
-_SHOWN = 6
+_SHOWN, _WIDEST = 6, 40  # names, and columns of each
 
 
 def named(trace: Trace, name: str) -> Node:
@@ -36,7 +37,9 @@ def unknown(what: str, name: str, known: Iterable[str]) -> ArgumentError:
     """The error for a name that a trace does not have, with the closest one that it has."""
     names = list(dict.fromkeys(known))
     close = difflib.get_close_matches(name, names, 1)
-    some = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    some = ", ".join(fit(one, _WIDEST) for one in names[:_SHOWN]) + (
+        ", ..." if len(names) > _SHOWN else ""
+    )
     return ArgumentError(
         "unknown-name",
         f"no {what} is called {name!r}" + (f"; there are {some}" if names else ""),

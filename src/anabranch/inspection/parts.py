@@ -111,6 +111,7 @@ class Node:
     value: Summary | None = None
     grad: Summary | None = None
     held: Summary | None = None
+    steps: list[float] | None = None
     kept_for: list[int] | None = None
     outputs: list[Output] | None = None
     origin: Origin | None = None

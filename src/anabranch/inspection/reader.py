@@ -20,6 +20,7 @@ from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from anabranch.errors import TraceFileError
 from anabranch.inspection import parts
+from anabranch.inspection.fitting import misfit
 from anabranch.inspection.trace import FORMAT, VERSION, Trace
 from anabranch.inspection.validate import problem
 
@@ -67,7 +68,7 @@ def parsed(text: str, name: str = "the text") -> Trace:
             hint="a newer anabranch reads it",
             version=version,
         )
-    wrong = problem(data) or _crossed(data)
+    wrong = problem(data) or _crossed(data) or misfit(data)
     if wrong is not None:
         _fail(name, wrong)
     members = {key: data[key] for key in data if key not in ("format", "version")}

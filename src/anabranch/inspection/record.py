@@ -39,6 +39,7 @@ class Entry:
         sent: the contribution to each input slot that got one.
         name, variable: what the user called it, and a variable that holds it.
         held: what `.grad` holds, if that is not what the pass brought.
+        earlier: of a leaf, the norms of its gradients in the passes that were seen before this one.
     """
 
     node: Node
@@ -53,6 +54,7 @@ class Entry:
     grads: list[Any] = field(default_factory=list)
     sent: dict[int, Any] = field(default_factory=dict)
     held: Any = None
+    earlier: Sequence[float] = ()
     seconds: float | None = None
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anabranch.inspection.coords import APART, PAD, SIDE, TITLE, Room, arrange
+from anabranch.inspection.coords import APART, PAD, SIDE, TITLE, Room, arrange, cell_tops
 from anabranch.inspection.frames import Item, Trace
 
 CHIP_W, CHIP_H = 108, 29  # the room of a chip
@@ -126,10 +126,39 @@ def _ends(trace: Trace, room: Room) -> list[Point]:
                 mine.setdefault(item, []).append(k)
         for item, ks in mine.items():
             ks.sort(key=lambda k: (room.centre[room.chains[k][-2 if end else 1]], k))
-            step = min(APART, (room.size[item][1] - SIDE) // max(1, len(ks) - 1))
-            for n, k in enumerate(ks):
-                ends[k][end] = (2 * n - len(ks) + 1) * step // 2
+            for middle, wide, some in _bundles(trace, room, item, ks, leaving=end == 0):
+                step = min(APART, wide // max(1, len(some) - 1))
+                for n, k in enumerate(some):
+                    ends[k][end] = middle + (2 * n - len(some) + 1) * step // 2
     return [(out, into) for out, into in ends]
+
+
+def _bundles(
+    trace: Trace, room: Room, item: int, ks: list[int], *, leaving: bool
+) -> list[tuple[int, int, list[int]]]:
+    """Lines at one side of an item, with the middle and the room of their ends.
+
+    Those that leave an op with several outputs start at the row of theirs; downwards, where no row
+    ends at that side, one output stands beside the other.
+    """
+    wide = room.size[item][1]
+    name = room.items[item]
+    outputs = trace["nodes"][name].get("outputs") if leaving and isinstance(name, int) else None
+    if not outputs:
+        return [(0, wide - SIDE, ks)]
+    tops = cell_tops(trace["nodes"][name])
+    last = len(tops) - 2
+    bundles: dict[int, list[int]] = {}
+    for k in ks:
+        out = trace["edges"][room.edges[k][0]].get("out") or 0
+        bundles.setdefault(min(out, last), []).append(k)
+    each = (wide - SIDE) // (last + 1)
+    return [
+        ((2 * out - last) * each // 2, each // 2, some)
+        if room.down
+        else (((tops[out] + tops[out + 1]) >> 1) - (wide >> 1), SIDE, some)
+        for out, some in bundles.items()
+    ]
 
 
 def _doors(trace: Trace, room: Room, k: int) -> tuple[int | None, int | None]:

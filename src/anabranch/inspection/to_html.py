@@ -30,6 +30,7 @@ from anabranch.inspection.frames import (
 from anabranch.inspection.linker import linked, source, styled
 from anabranch.inspection.numerals import clean, text
 from anabranch.inspection.rows import layout
+from anabranch.inspection.shortened import shortened
 from anabranch.inspection.to_svg import MOST_ITEMS, svg
 
 PACK_ABOVE = 1_000_000  # letters of data; above, the page carries it deflated
@@ -150,7 +151,7 @@ def shell(views: tuple[str, ...] = ALL) -> str:
         "STYLE": styled(
             ["style.css", "table.css", *(f"{view}.css" for view in views if view != "table")]
         ),
-        "SCRIPT": f"{linked(['app', *views])}\nstart({{{', '.join(names)}}});",
+        "SCRIPT": shortened(f"{linked(['app', *views])}\nstart({{{','.join(names)}}});"),
     }
     bare = source("page.html").strip().replace(">\n<", "><") + "\n"
     return _PLACE.sub(lambda m: parts.get(m[1], m[0]), bare)

@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from anabranch.core.attention import attention
 from anabranch.core.bind import state
+from anabranch.core.graph import Graph
 from anabranch.core.guard import bare
 from anabranch.core.source import user_frame
 from anabranch.frontends.execution import Program
 from anabranch.frontends.tensor import Tensor
 from anabranch.inspection.eager import recorded_walk
 from anabranch.inspection.graphs import recorded_run
+from anabranch.inspection.history import STEPS, History
 from anabranch.inspection.record import Record
 from anabranch.inspection.report import Report
 
@@ -31,6 +35,7 @@ class Watch:
         self.report: Report | None = None
         self._step = step
         self._detail = detail
+        self._history = History()
 
     def pulled(self, outputs: Sequence[Any], start: dict[Any, Any], sources: Sequence[Any]) -> None:
         """A backward pass is about to start from these cotangents."""
@@ -42,17 +47,42 @@ class Watch:
 
     def runs(self, program: Program, arguments: Sequence[Any]) -> None:
         """A compiled graph is about to run; it counts if it computes derivatives."""
-        nodes = program.optimised.nodes
-        if any(node.origin is not None for node in nodes) and self._is_wanted():
+        graph = program.optimised
+        if any(node.origin is not None for node in graph.nodes) and self._is_wanted():
             with state.changed(onlooker=None, guard=None, door=None):
-                self._keep(recorded_run(program, arguments, backward=False))
+                record = None
+                first = graph.outputs[0].node
+                if first.inputs and first.origin is None:  # it was computed going forward
+                    record = recorded_run(program, arguments)
+                if record is None or not _brings_what_it_returns(record, graph):
+                    record = recorded_run(program, arguments, backward=False)
+                self._keep(record)
 
     def _is_wanted(self) -> bool:
         self.count += 1
-        return self._step is None or self._step == self.count
+        return self._step is None or self._step - STEPS < self.count <= self._step
 
     def _keep(self, record: Record) -> None:
-        self.report = Report(record, self._detail)
+        self.report = None  # what nothing else holds of the pass before ends here
+        self._history.note(record)
+        if self._step in (None, self.count):
+            self.report = Report(record, self._detail)
+
+
+def _brings_what_it_returns(record: Record, graph: Graph) -> bool:
+    """Whether the walk back from the first result gave the gradients that the graph returns."""
+    leaves = [entry.grads[0] for entry in record.entries if entry.is_leaf and entry.grads]
+    for edge, (number, output) in zip(graph.outputs, record.roots, strict=True):
+        values = record.entries[number].values
+        if edge.node.origin is not None and values is not None:
+            told = values[output]
+            if not any(one is not None and _agree(one, told) for one in leaves):
+                return False
+    return True
+
+
+def _agree(a: Any, b: Any) -> bool:
+    return np.shape(a) == np.shape(b) and np.allclose(a, b, 1e-5, 0.0, equal_nan=True)
 
 
 @contextmanager
@@ -62,7 +92,7 @@ def watching(step: int | None = None, detail: str = "full") -> Iterator[Watch]:
     The program's own results have the same bits as without; each recorded pass is made twice.
 
     Args:
-        step: record this one only, counted from 1; without it each, of which the newest is kept.
+        step: report on this one, counted from 1; without it each is recorded and the newest kept.
         detail: as for `ab.inspect`.
 
     Example:

@@ -235,6 +235,15 @@ MOVES = (
         lambda x: x,
     ),
     Rule(
+        "unslice(x) + unslice(y) = unslice(x + y), of one index",
+        lambda x, y, shape, index: bind(
+            add,
+            bind(unslice, x, shape=shape, index=index),
+            bind(unslice, y, shape=shape, index=index),
+        ),
+        lambda x, y, shape, index: bind(unslice, bind(add, x, y), shape=shape, index=index),
+    ),
+    Rule(
         "pad(x, 0) = x",
         lambda x, widths, fill: bind(pad, x, widths=widths, fill=fill),
         lambda x: x,

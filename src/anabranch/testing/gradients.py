@@ -114,6 +114,11 @@ def check_gradients(
     return report
 
 
+def _at(index: Index) -> str:
+    """` at [2, 0]`, and nothing of a number that is the only one."""
+    return f" at {list(index)}" if index else ""
+
+
 def _too_many(name: str, size: int, limit: int) -> ArgumentError:
     return ArgumentError(
         "too-many-elements",
@@ -279,7 +284,7 @@ class _Check:
             found.denied.add(i)
         if len(found.kinks) <= _SHOWN or i in found.denied:
             found.notes.append(
-                f"{'jump' if is_jump else 'kink'} at {list(line.index)}:"
+                f"{'jump' if is_jump else 'kink'}{_at(line.index)}:"
                 f" slopes {left:.4g} and {right:.4g}, analytic {analytic:.4g}"
             )
 
@@ -294,7 +299,7 @@ class _Check:
             if np.isfinite(numeric) and not meets(analytic, numeric, found.atol, found.rtol):
                 found.denied.add(i)
                 found.notes.append(
-                    f"{_AWAY} steps off the kink at {list(line.index)}:"
+                    f"{_AWAY} steps off the kink{_at(line.index)}:"
                     f" analytic {analytic:.4g}, numeric {numeric:.4g}"
                 )
 

@@ -66,7 +66,7 @@ def _factor(analytic: Array, numeric: Array) -> float | None:
     if not np.any(numeric) or not np.isfinite(analytic).all():
         return None
     factor = float(np.sum(analytic * numeric) / np.sum(numeric * numeric))
-    if factor == 0 or not fits(analytic, factor * numeric):
+    if factor == 0 or fits(analytic, numeric) or not fits(analytic, factor * numeric):
         return None
     steps = factor * _SIMPLE
     is_simple = abs(steps - round(steps)) <= _FIT * max(abs(steps), 1)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import webbrowser
@@ -106,7 +107,7 @@ def test_a_recorded_trace_gives_the_same_tables_as_its_program(capsys, tmp_path)
     file = str(tmp_path / "story.trace.json")
     status, text = said(capsys, "record", "story.py", "--out", file)
     assert status == 0
-    assert text.startswith(f"{file}   5 nodes, ")
+    assert re.fullmatch(r"   5 nodes, 2 kB\n", text.removeprefix(file))
     for words in (["table"], ["table", "--edges"], ["story"], ["grads"], ["table", "--json"]):
         live = said(capsys, words[0], "story.py", *words[1:])
         assert said(capsys, words[0], file, *words[1:]) == live
@@ -129,7 +130,9 @@ def test_record_names_its_file_after_the_program(capsys, tmp_path, monkeypatch):
     assert cli.main(["record", *WORKED, "--out", "no/such/folder.json"]) == 3
     assert "cannot write" in capsys.readouterr().err
     data = json.loads(said(capsys, "record", *WORKED, "--out", "x.json", "--json")[1])
-    assert (data["file"], data["nodes"]) == ("x.json", 5)
+    assert (data["file"], data["nodes"], data["scopes"]) == ("x.json", 5, 0)
+    text = said(capsys, "record", str(ROOT / "examples" / "mlp.py"))[1]
+    assert re.match(r"mlp.trace.json   22 nodes, 3 scopes, \d+ kB\n", text)
 
 
 @pytest.mark.parametrize(
@@ -320,3 +323,16 @@ def test_a_pipe_of_any_encoding(encoding):
     text = ran.stdout.decode(encoding)
     assert ("×" in text) is (encoding == "utf-8")
     assert "16 * 3 = 48" in text or encoding == "utf-8"
+
+
+@pytest.mark.parametrize("verb", ["why", "story"])
+def test_names_in_a_mistake_do_nothing_to_the_terminal(capsys, tmp_path, verb):
+    trace = ab.inspect(lambda x: x * x, 3.0).trace.to_dict()
+    trace["nodes"][0]["name"] = "\x1b[2J\u202e" + "x" * 50_000
+    file = tmp_path / "hostile.trace.json"
+    file.write_text(json.dumps(trace))
+    words = ["why", str(file), "y"] if verb == "why" else ["story", str(file), "--node", "y"]
+    assert cli.main(words) == 2
+    err = capsys.readouterr().err
+    assert "there are \\x1b[2J" in err and "\x1b" not in err and "\u202e" not in err
+    assert len(err) < 200

@@ -1,6 +1,7 @@
 """Eager tensors: construction, dtypes, operators on either side, what is recorded."""
 
 import copy
+import math
 import operator
 import pickle
 import weakref
@@ -338,3 +339,31 @@ def test_values_computed_before_do_not_follow_a_later_change(view) -> None:
         z = view(x)
         z.data[...] = -1.0
         assert np.array_equal(x.numpy(), np.full(4, 9.0))
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        lambda f: ab.grad(f)(2.0),
+        lambda f: ab.jvp(f, (2.0,), (1.0,)),
+        lambda f: ab.hessian(f)(2.0),
+        lambda f: ab.grad(ab.grad(f))(2.0),
+        lambda f: ab.grad(f)(ab.tensor(2.0, requires_grad=True)),
+    ],
+    ids=["grad", "jvp", "hessian", "twice", "on a tensor"],
+)
+@pytest.mark.parametrize("f", [lambda x: x * math.exp(x), lambda x: float(x) * x], ids="mf")
+def test_in_a_derivative_no_function_of_pythons_makes_a_constant(derivative, f) -> None:
+    with pytest.raises(ab.TraceError, match="recorded-value") as caught:
+        derivative(f)
+    assert "x.item()" in str(caught.value)
+
+
+def test_numbers_are_free_where_nothing_is_lost() -> None:
+    def f(x):
+        assert (int(x), x.item(), f"{x:.1f}", bool(x > 0.0)) == (2, 2.5, "2.5", True)
+        return x * float(ab.tensor(3.0)) * math.exp(x.item())
+
+    assert ab.grad(f)(2.5) == 3.0 * math.exp(2.5)
+    x = ab.tensor(2.0, requires_grad=True)
+    assert float(x * 3.0) == 6.0  # outside of a derivative a loss is printed so

@@ -60,7 +60,7 @@ def story():
 
 
 def random_graph(seed, most=60):
-    """Nodes with up to three inputs, scalars and tensors, spread over nested scopes."""
+    """Nodes with up to three inputs and six outputs, scalars and tensors, in nested scopes."""
     rng = random.Random(seed)
     n, scopes = rng.randint(1, most), rng.randint(1, 8)
     near = rng.choice([2, 5, 30])
@@ -79,6 +79,11 @@ def random_graph(seed, most=60):
         for v in range(1, n)
         for slot in range(rng.randint(0, 3))
     ]
+    for node in nodes:
+        if rng.random() < 0.2:
+            node["outputs"] = [{"shape": rng.choice([[], [3]])} for _ in range(rng.randint(2, 6))]
+    for one in edges:
+        one["out"] = rng.randrange(len(nodes[one["from"]].get("outputs", "1")))
     inside = [{"id": i, "name": f"s{i}", "parent": rng.randrange(i)} for i in range(1, scopes)]
     return {
         "title": "random",

@@ -127,14 +127,6 @@ def test_an_edge_to_an_output_that_is_not_there_is_refused(change):
         reader.parsed(json.dumps(data))
 
 
-def test_elements_of_values_that_do_not_fit_their_shape_are_not_there():
-    data = json.loads(looked().trace.to_json())
-    data["nodes"][0]["value"] = {"v": [[1.0]]}
-    report = ab.Report(None, trace=reader.parsed(json.dumps(data)))
-    with pytest.raises(ab.ArgumentError, match="not-recorded"):
-        report.why("x", index=[1, 1], phase="forward")
-
-
 def test_a_query_looks_at_every_output():
     report = looked()
     assert [row.out for row in report.table(where="grad:none").rows] == []

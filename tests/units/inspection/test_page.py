@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from anabranch.inspection.linker import EXPORT, IMPORT, linked, source, squeezed, styled
+from anabranch.inspection.shortened import free, shortened
 from anabranch.inspection.to_html import ALL, STORY, page, shell
 
 MODULES = [
@@ -169,6 +170,39 @@ def test_every_module_is_linked_once_and_before_its_readers():
 )
 def test_scripts_are_squeezed_and_mean_the_same(script, short):
     assert squeezed(script) == short
+
+
+@pytest.mark.parametrize(
+    ("script", "short"),
+    [
+        ("let f=(first,second)=>first+second;", "let f=(a,b)=>a+b;"),
+        ("let f=one=>one.one?.one+`${one} one`;", "let f=a=>a.one?.one+`${a} one`;"),
+        ("let f=one=>`${`${one}`} \\${one}`;", "let f=a=>`${`${a}`} \\${one}`;"),
+        ("let f=one=>({one,two:one,...one});", "let f=a=>({one:a,two:a,...a});"),
+        ("let f=({one,two:{other=one}})=>other;", "let f=({one:a,two:{other:b=a}})=>b;"),
+        ("let f=one=>one?one:one;", "let f=a=>a?a:a;"),
+        ("let f=()=>{let one,two=[1,3],six=two;g(six,one)};",
+         "let f=()=>{let a,c=[1,3],b=c;g(b,a)};"),
+        ("let f=()=>{for(let one of list){one(two)}};", "let f=()=>{for(let a of list){a(two)}};"),
+        ("let f=(one)=>({show(two){one(two)},one(){}});", "let f=(a)=>({show(b){a(b)},one(){}});"),
+        ("let one=1;function two(one){one()}", "let one=1;function two(one){one()}"),
+        ("let f=one=>a+one;", "let f=b=>a+b;"),
+        ("let f=one=>/one/.test(one);", "let f=a=>/one/.test(a);"),
+        ("let f=()=>g(function inner(one){inner(one)});", "let f=()=>g(function a(b){a(b)});"),
+    ],
+)  # fmt: skip
+def test_names_are_shortened_and_mean_the_same(script, short):
+    assert shortened(script) == short
+
+
+def test_what_the_browser_gives_keeps_its_name():
+    given = """
+        Array Blob Boolean DecompressionStream JSON Map Math NaN Number Object RegExp Response Set
+        String URLSearchParams Uint8Array addEventListener atob clearInterval clearTimeout document
+        history location matchMedia navigator performance requestAnimationFrame setInterval
+        setTimeout"""
+    assert free(linked(["app", *ALL])) == set(given.split())
+    assert "function confluence(" in shell()
 
 
 def test_styles_are_squeezed():

@@ -1,13 +1,14 @@
 """Coordinates: integers, distances kept, order kept; equal in Python and in the page."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from anabranch.inspection.coords import DOWN, RIGHT, arrange
+from anabranch.inspection.coords import DOWN, RIGHT, arrange, cell_tops
 from anabranch.inspection.linker import EXPORT, linked
 from anabranch.inspection.routes import place
 from anabranch.inspection.rows import layout
@@ -192,6 +193,40 @@ def test_the_page_has_equal_places(engine, story, random_graphs):
     found = engine(program, cases)
     for (trace, rows, opened, down), theirs in zip(cases, found, strict=True):
         assert plain(place(trace, rows, opened, down=down)) == theirs
+
+
+def several(outs):
+    """An op with three outputs, and a reader of its output for each in `outs`."""
+    ports = [{"shape": []}, {"shape": [2]}, {"shape": []}]
+    nodes = [{"id": i, "shape": []} for i in range(len(outs) + 1)]
+    nodes[0]["outputs"] = ports
+    edges = [{"from": 0, "to": i, "slot": 0, "out": out} for i, out in enumerate(outs, 1)]
+    return {"nodes": nodes, "edges": edges}
+
+
+@pytest.mark.parametrize("outs", [[0, 1, 2], [2, 0, 1], [1, 1, 1, 0], [2]])
+def test_lines_start_at_the_row_of_their_output(outs):
+    trace = several(outs)
+    picture = place(trace, layout(trace))
+    _, top, _, _ = picture.boxes[0]
+    tops = cell_tops(trace["nodes"][0])
+    for line in picture.lines:
+        out = trace["edges"][line.edges[0]]["out"]
+        start = int(re.match(r"M-?\d+ (-?\d+)", line.path)[1]) - top
+        assert tops[out] < start < tops[out + 1]
+        if outs.count(out) == 1:
+            assert start == (tops[out] + tops[out + 1]) // 2
+
+
+def test_downwards_outputs_stand_side_by_side():
+    trace = several([2, 0, 1, 1])
+    picture = place(trace, layout(trace), down=True)
+    starts = {}
+    for line in picture.lines:
+        starts.setdefault(trace["edges"][line.edges[0]]["out"], []).append(
+            int(re.match(r"M(-?\d+) ", line.path)[1])
+        )
+    assert max(starts[0]) < min(starts[1]) < max(starts[1]) < min(starts[2])
 
 
 NUMBERS = [

@@ -38,6 +38,9 @@ with np.errstate(all="ignore"):
 DATA = json.loads(TEXT)
 
 
+N = int(np.prod(DATA["nodes"][0]["shape"]))
+
+
 def changed(path, value):
     data = copy.deepcopy(DATA)
     here = data
@@ -210,3 +213,30 @@ def test_whatever_is_put_anywhere_is_read_or_refused(changes):
 def test_any_text_is_refused_in_words(text):
     with pytest.raises(ab.TraceFileError):
         reader.parsed(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("nodes", 0, "value", "norm"), "9" * 5_000),
+        (("nodes", 0, "shape"), [10**18, 1]),
+        (("nodes", 0, "steps"), [1]),
+        (("nodes", 0, "steps"), [1] * 33),
+        (("nodes", 0, "steps"), ["much", 1]),
+        (("edges", 0, "slot"), 2**60),
+        (("nodes", 0, "value"), {"v": [1.0]}),
+        (("nodes", 0, "value"), {}),
+        (("nodes", 0, "grad"), {"n": 5}),
+        (("nodes", 0, "value"), {"n": N, "zero": N + 1}),
+        (("nodes", 0, "value"), {"n": N, "grid": {"rows": 2, "cols": 2, "mean": [1, 2, 3]}}),
+        (("nodes", 0, "value"), {"n": N, "hist": {"lo": 0, "hi": 1, "bins": []}}),
+        (("edges", 0, "contribution"), {"v": 1}),
+        (("edges", 0, "local"), {"value": {"v": [[1, 2], [3]]}}),
+        (("seed",), {"v": [1]}),
+    ],
+)
+def test_what_no_run_says_is_refused(path, value):
+    with pytest.raises(ab.TraceFileError, match="bad-trace"):
+        reader.parsed(changed(path, value))
+    assert reader.parsed(changed(("nodes", 0, "steps"), ["nan", 1])).nodes[0].steps[1] == 1
+    assert reader.parsed(changed(("nodes", 0, "value"), {"n": N, "zero": N})).nodes[0].value.n == N

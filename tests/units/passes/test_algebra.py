@@ -122,6 +122,10 @@ CASES: dict[str, list[Case]] = {
     "unslice(x, index)[index] = x": [
         Case(lambda x, y, m, n: bind(slice_, bind(unslice, x[:6], shape=(12, 12), index=HALF),
                                      index=HALF), ["slice"])],
+    "unslice(x) + unslice(y) = unslice(x + y), of one index": [
+        Case(lambda x, y, m, n: bind(unslice, x[:6], shape=(12, 12), index=HALF)
+             + bind(unslice, x[6:], shape=(12, 12), index=HALF),
+             ["slice", "slice", "add", "unslice"])],
     "pad(x, 0) = x": [Case(lambda x, y, m, n: pad(x, 0))],
     "sum(n) over no axes = n, integers": [
         Case(lambda x, y, m, n: bind(sum_, n, axes=(), keepdims=False))],

@@ -192,6 +192,7 @@ def test_a_kink_names_its_element():
     report = ab.check_gradients(f, np.array([1.0, 0.0]))
     assert report.verdict == "kink"
     assert report.rows[0].notes == ("kink at [1]: slopes -3 and 5, analytic 1",)
+    assert ab.check_gradients(ab.relu, 0.0).rows[0].notes == ("kink: slopes 0 and 1, analytic 0",)
 
 
 @pytest.mark.proves("S1-44")

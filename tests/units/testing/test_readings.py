@@ -34,6 +34,11 @@ def test_a_factor_that_every_element_shares() -> None:
     assert readings([wrong("W", [-2.0, 6.0, 0.1], numeric)]) == []
 
 
+def test_a_lack_of_precision_is_no_factor() -> None:
+    numeric = np.array([1.0, -3.0])
+    assert readings([wrong("W", numeric * (1 + 3e-5), numeric)]) == []
+
+
 @pytest.mark.parametrize(("analytic", "said"), [(-4.0, True), (6.0, True), (4.1, False)])
 def test_a_single_number_has_a_factor_only_if_it_is_a_simple_one(analytic, said) -> None:
     assert bool(readings([wrong("x", analytic, 4.0)])) is said

@@ -35,11 +35,11 @@ class Access:
     def _picked(self, e: Emitter, pointer: str, step: int, count: int) -> str:
         kind, size = memory_type(self.dtype), self.dtype.itemsize
         if e.lanes == 1:
-            return e.new(f"load {kind}, ptr {pointer}, align {size}")
+            return e.once(f"load {kind}, ptr {pointer}, align {size}")
         vector, text = e.type(kind), "zeroinitializer"
         for lane in range(count):
             place = e.new(f"getelementptr {kind}, ptr {pointer}, i64 {lane * step}")
-            one = e.new(f"load {kind}, ptr {place}, align {size}")
+            one = e.once(f"load {kind}, ptr {place}, align {size}")
             text = e.new(f"insertelement {vector} {text}, {kind} {one}, i32 {lane}")
         return text
 

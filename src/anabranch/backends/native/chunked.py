@@ -145,7 +145,7 @@ class ChunkWriter(Writer):
 
     def _loaded(self, e: Emitter, place: str, dtype: DType) -> Val:
         load = f"load {memory_type(dtype)}, ptr {place}, align {dtype.itemsize}"
-        return e.from_memory(e.new(load), dtype)
+        return e.from_memory(e.once(load), dtype)
 
     def _is_cut(self, axis: int) -> bool:
         return self.cut is not None and self.cut.axis == axis

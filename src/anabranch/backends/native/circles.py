@@ -106,10 +106,10 @@ def _one_large(e: Circular, name: str) -> str:
     """A function of the module: sine, cosine or tangent of one number of at least 2**45."""
     one = e.narrowed(1)
     size = one.absolute(Val("%x", F64))
-    text = one.new("alloca double, i64 2")
-    quadrant = one.new(f"call i64 @large_quadrant(double {size.text}, ptr {text})")
+    text = one.once("alloca double, i64 2")
+    quadrant = one.once(f"call i64 @large_quadrant(double {size.text}, ptr {text})")
     behind = one.new(f"getelementptr double, ptr {text}, i64 1")
-    r = tuple(Val(one.new(f"load double, ptr {place}"), F64) for place in (text, behind))
+    r = tuple(Val(one.once(f"load double, ptr {place}"), F64) for place in (text, behind))
     value = one.in_quadrant(name, (r[0], r[1]), Val(quadrant, I64))
     if name != "cos":  # the others are odd
         negative = one.less(Val("%x", F64), one.number(0.0, F64))

@@ -327,19 +327,36 @@ class Emitter(Instructions):
 
     def absorb(self, ct: Val, p: Val) -> Val:
         """The product, but 0 where `ct` is exactly 0 and the product would be NaN."""
-        return self._unpoisoned(self.multiply(ct, p), self._is_zero(ct))
+        return self._unpoisoned(self.multiply(ct, p), ct)
 
     def absorb_either(self, x: Val, y: Val) -> Val:
-        return self._unpoisoned(
-            self.multiply(x, y), self.either(self._is_zero(x), self._is_zero(y))
-        )
+        return self._unpoisoned(self.multiply(x, y), x, y)
 
-    def _is_zero(self, x: Val) -> Val:
-        return self.equal(x, self.number(0, x.dtype))
+    def _unpoisoned(self, product: Val, *factors: Val) -> Val:
+        """The product, but 0 where it is NaN and one of these factors is 0."""
+        if not is_floating(product.dtype):
+            return product
+        saved, result = self._zero_or_itself(product), product
+        for factor in factors:
+            is_zero = self.equal(factor, self.number(0, factor.dtype))
+            result = self.select(is_zero, saved, result)
+        return result
 
-    def _unpoisoned(self, product: Val, is_zero: Val) -> Val:
-        poisoned = self.both(self.isnan(product), is_zero)
-        return self.select(poisoned, self.number(0, product.dtype), product)
+    def _zero_or_itself(self, x: Val) -> Val:
+        """x where it is +0 or -0, and +0 where it is NaN."""
+        if self.lanes == 1:
+            return self.select(self.isnan(x), self.number(0, x.dtype), x)
+        # What is left of the sign if no other bit is set: processors compare fewer vectors at a
+        # time than they can do this with.
+        element = register_type(x.dtype)
+        word = "i64" if element == "double" else "i32"
+        kind, bits = self.type(word), self._cast("bitcast", x.text, element, word)
+        others = self.new(f"add {kind} {bits}, {bits}")
+        none = self.new(f"xor {kind} {others}, {self.splat(word, '-1')}")
+        alone = self.new(f"and {kind} {bits}, {none}")
+        sign = self.splat(word, str(-(2 ** (int(word[1:]) - 1))))
+        found = self.new(f"and {kind} {alone}, {sign}")
+        return Val(self._cast("bitcast", found, word, element), x.dtype)
 
     def _logic(self, word: str, x: Val, y: Val) -> Val:
         kind = self.type(register_type(x.dtype))

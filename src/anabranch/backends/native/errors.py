@@ -23,7 +23,7 @@ class ErrorFunctions(Circular):
 
     def _erfc_positive(self, a: Val) -> Val:
         """erfc(a) from ERF_END on: the bell curve times a function that changes slowly."""
-        a = self.clamped(a, 0.0, self.bell_end(a))
+        a = self.at_most(a, self.bell_end(a))
         n, r, s = self.exp_of_square(a, True)
         one, turn = self._c(a, 1.0), self._c(a, fitted.ERFCX_TURN)
         d, lost = self.any_sum_parts(a, turn)
@@ -38,7 +38,7 @@ class ErrorFunctions(Circular):
         slow_rest = self.fma(w, value_rest, self.fma(w_rest, value, slow_rest))
         rest = self.fma(slow, s, self.fma(slow_rest, r, slow_rest))
         rest = self.fma(slow, r, rest)
-        return self.scaled(self.add(slow, rest), n)
+        return self.times_power_below(self.add(slow, rest), n)
 
     def _erfcx(self, u: Val, u_rest: Val) -> Parts:
         """The polynomial at u + u_rest, its first steps without error."""
@@ -56,8 +56,15 @@ class ErrorFunctions(Circular):
     def erf(self, x: Val) -> Val:
         a = self.absolute(x)
         small = self.add(x, self._erf_rest(x))
-        large = self.subtract(self._c(x, 1.0), self._erfc_positive(a))
-        return self.select(self.below(a, fitted.ERF_END), small, self.copysign(large, x))
+        # 1 - erfc(a): what is taken away is small, and need not be as exact as erfc is.
+        one = self._c(x, 1.0)
+        w = self.divide(
+            one, self.add(self.at_most(a, self.bell_end(a)), self._c(x, fitted.ERF_TURN))
+        )
+        u = self.fma(w, self._c(x, -2 * fitted.ERF_TURN), one)
+        bell = self.multiply(self.exp_neg_square(x), w)
+        large = self.fma(self.negative(bell), self.polynomial(u, self.table(x, "ERF_TAIL")), one)
+        return self.select(self.below(a, fitted.TAIL_START), small, self.copysign(large, x))
 
     @on_floats
     def erfc(self, x: Val) -> Val:

@@ -161,7 +161,14 @@ class Functions(Emitter):
 
     def clamped(self, x: Val, low: float, high: float) -> Val:
         """Inside the bounds; NaN stays."""
-        x = self.select(self.less(x, self._c(x, low)), self._c(x, low), x)
+        return self.at_most(self.at_least(x, low), high)
+
+    def at_least(self, x: Val, low: float) -> Val:
+        """Not below the bound; NaN stays."""
+        return self.select(self.less(x, self._c(x, low)), self._c(x, low), x)
+
+    def at_most(self, x: Val, high: float) -> Val:
+        """Not above the bound; NaN stays."""
         return self.select(self.greater(x, self._c(x, high)), self._c(x, high), x)
 
     def first_of(self, *cases: tuple[Val, Val], otherwise: Val) -> Val:
@@ -271,9 +278,9 @@ class Functions(Emitter):
         self.lines += [f"  br label %{before}", f"{before}:"]
         is_any = self._any(mask)
         self.lines += [f"  br i1 {is_any}, label %{inner}, label %{after}", f"{inner}:"]
-        found = self.new(f"call {kind} @{function}({given})")
+        found = self.once(f"call {kind} @{function}({given})")
         self.lines += [f"  br label %{after}", f"{after}:"]
-        text = self.new(f"phi {kind} [{value.text}, %{before}], [{found}, %{inner}]")
+        text = self.once(f"phi {kind} [{value.text}, %{before}], [{found}, %{inner}]")
         return Val(text, value.dtype)
 
     def _any(self, mask: Val) -> str:
@@ -300,7 +307,9 @@ class Functions(Emitter):
         held = [Val(f"%v{self.new_number()}", x.dtype) for x in state]
         self.lines.append(f"  br i1 {self._any(goes_on(held))}, label %{body}, label %{done}")
         self.lines.append(f"{body}:")
+        outside = dict(self.known) if self.known is not None else None
         following = step(held)
+        self.known = outside  # what a step has is not known behind the loop
         self.lines += [f"  br label %{head}", f"{done}:"]
         self.lines[place:place] = [
             f"  {x.text} = phi {self.type(register_type(x.dtype))} "

@@ -15,12 +15,15 @@ class Instructions:
     Attributes:
         lines: the instructions so far.
         declared: what the module must hold besides.
+        known: the results that instructions have, for those who ask for the same; None where
+            blocks begin that the emitter does not see.
     """
 
     def __init__(self, lanes: int, names: Iterable[int], declared: set[str]) -> None:
         self.lanes = lanes
         self.lines: list[str] = []
         self.declared = declared
+        self.known: dict[str, str] | None = {}
         self._names = iter(names)
 
     def type(self, element: str) -> str:
@@ -32,7 +35,19 @@ class Instructions:
         return short if self.lanes == 1 else f"v{self.lanes}{short}"
 
     def new(self, text: str) -> str:
-        """A new name for the result of this instruction."""
+        """The name of this instruction's result, which depends on its operands alone.
+
+        The same instruction is written once, so functions share what their formulas share.
+        """
+        if self.known is None:
+            return self.once(text)
+        found = self.known.get(text)
+        if found is None:
+            found = self.known[text] = self.once(text)
+        return found
+
+    def once(self, text: str) -> str:
+        """The same for what must run where it stands, such as reading memory."""
         name = f"%v{next(self._names)}"
         self.lines.append(f"  {name} = {text}")
         return name
@@ -70,7 +85,7 @@ class Instructions:
 
     def load(self, element: str, size: int, pointer: str, count: int) -> str:
         if count == self.lanes:
-            return self.new(f"load {self.type(element)}, ptr {pointer}, align {size}")
+            return self.once(f"load {self.type(element)}, ptr {pointer}, align {size}")
         return self.load_where(self.first_lanes(count), element, size, pointer)
 
     def load_where(self, mask: str, element: str, size: int, pointer: str) -> str:
@@ -78,20 +93,20 @@ class Instructions:
         kind, function = self.type(element), f"@llvm.masked.load.{self.suffix(element)}.p0"
         self.declared.add(f"declare {kind} {function}(ptr, i32, <{self.lanes} x i1>, {kind})")
         given = f"ptr {pointer}, i32 {size}, {mask}, {kind} zeroinitializer"
-        return self.new(f"call {kind} {function}({given})")
+        return self.once(f"call {kind} {function}({given})")
 
     def load_each(self, element: str, size: int, pointers: str) -> str:
         """One element for each lane, from the lane's own address."""
         kind = self.type(element)
         if self.lanes == 1:
-            return self.new(f"load {kind}, ptr {pointers}, align {size}")
+            return self.once(f"load {kind}, ptr {pointers}, align {size}")
         function = f"@llvm.masked.gather.{self.suffix(element)}.v{self.lanes}p0"
         self.declared.add(
             f"declare {kind} {function}(<{self.lanes} x ptr>, i32, <{self.lanes} x i1>, {kind})"
         )
         mask = self.first_lanes(self.lanes)
         given = f"<{self.lanes} x ptr> {pointers}, i32 {size}, {mask}, {kind} zeroinitializer"
-        return self.new(f"call {kind} {function}({given})")
+        return self.once(f"call {kind} {function}({given})")
 
     def store(self, text: str, element: str, size: int, pointer: str, count: int) -> None:
         kind = self.type(element)

@@ -62,7 +62,7 @@ class Logarithms(Exponentials):
         inf = self._c(x, math.inf)
         nothing = self._c(x, 0.0)
         return self.first_of(
-            (self.either(self.less(base, nothing), self.isnan(x)), self._c(x, math.nan)),
+            (self.compared("fcmp ult", base, nothing), self._c(x, math.nan)),  # or is NaN
             (self.equal(base, nothing), self._c(x, -math.inf)),
             (self.equal(x, inf), inf),
             otherwise=result,

@@ -18,6 +18,7 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
+from anabranch.backends.native.ordering import ordered
 from anabranch.backends.native.schedule import (
     Loop,
     Place,
@@ -245,6 +246,7 @@ class LoopCode(ChunkWriter):
             grown = {
                 i: self._reduction(node).joined(e, held[i], values[node.id]) for node, i in sums
             }
+            e.lines[:] = ordered(e.lines)
             self._take(e)
             for node, i in sums:
                 kind = e.type(register_type(node.avals[0].dtype))
@@ -264,7 +266,7 @@ class LoopCode(ChunkWriter):
             if self._step(i) == 0:
                 access = self._accesses[i]
                 kind = memory_type(access.dtype)
-                one = e.new(f"load {kind}, ptr {bases[i]}, align {access.dtype.itemsize}")
+                one = e.once(f"load {kind}, ptr {bases[i]}, align {access.dtype.itemsize}")
                 spread[i] = e.from_memory(e.in_every_lane(kind, one), access.dtype)
         return spread
 
@@ -318,7 +320,7 @@ class LoopCode(ChunkWriter):
     def _add_to_memory(self, node: Node, base: str, total: Val) -> None:
         e = self._emitter(1)
         kind, size = memory_type(total.dtype), total.dtype.itemsize
-        old = e.from_memory(e.new(f"load {kind}, ptr {base}, align {size}"), total.dtype)
+        old = e.from_memory(e.once(f"load {kind}, ptr {base}, align {size}"), total.dtype)
         new = self._reduction(node).joined(e, old, total)
         e.lines.append(f"  store {kind} {e.to_memory(new)}, ptr {base}, align {size}")
         self._take(e)

@@ -99,6 +99,7 @@ class VectorWriter(Writer):
         self._e = self._emitter(lanes)
         self._vector = self._e.type(self._element)
         self._e.lines = self._lines  # it writes no labels, so both can write in turn
+        self._e.known = None  # but others write labels between
 
     def _at(self, base: str, elements: str | int, kind: str = "") -> str:
         if str(elements) == "0":

@@ -57,6 +57,8 @@ class Writer:
         self._block = labels[-1] if labels else self._block
         self._lines += e.lines
         e.lines.clear()
+        if e.known:
+            e.known.clear()  # what follows may stand in another block
 
     @contextmanager
     def _counted_to(self, count: str, by: int = 1, first: str = "0") -> Iterator[str]:

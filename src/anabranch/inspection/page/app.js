@@ -19,7 +19,8 @@ export async function start(views) {
 
 function run(t, { tools, ...makers }) {
   const ask = Object.fromEntries(new URLSearchParams(location.hash.slice(1))), base = indexOf(t), scopes = t.scopes ?? [], fold = scopes.length > 1 && t.nodes.length > 60;
-  const S = { open: new Set(ask.open ? ask.open.split(",").map(Number) : fold ? [] : scopes.map((s) => s.id)), each: ask.each === "1", assign: false, dir: ask.dir, k: 0 };
+  const S = { at: +(ask.at ?? -1), open: new Set(ask.open ? ask.open.split(",").map(Number) : fold ? [] : scopes.map((s) => s.id)), each: ask.each === "1", assign: false, dir: ask.dir, k: 0 };
+  base.ui = S;
   let ix = base, frames = framesOf(ix, S.open), film, st;
   ix.last = stateAt(ix, frames, frames.length - 1);
   const first = t.nodes.find((n) => n.requires_grad && isLeaf(n))?.id ?? t.order.forward[0];
@@ -29,7 +30,7 @@ function run(t, { tools, ...makers }) {
   byId("title").textContent = clean(t.title ?? "graph");
   fill(byId("at"), t.nodes.filter((n) => n.op === "input" && isScalar(n.value) && n.id !== t.root).slice(0, 4).map((n) => [el("bdi", ix.label[n.id]), ` = ${text(n.value.v)}   `]));
 
-  const side = byId("panel"), follow = (n) => { S.node = n; S.finding = null; show(); }, turnTo = (v) => { stop(); S.view = v; show(); };
+  const side = byId("panel"), follow = (n) => { if (n !== S.node) S.at = -1; S.node = n; S.finding = null; show(); }, turnTo = (v) => { stop(); S.view = v; show(); };
   const brief = ({ op, value, grad }, n) => [["op", isLeaf({ op }) ? op : formula(ix, n)], ["value", b(said(value), "v")], ["gradient", b(grad || !ix.backward ? said(grad) : "∅ none", "g")]];
   const aside = (n) => fill(side, el("div.step", `node ${n} of ${many(t.nodes.length)}, ${typeOf(t.nodes[n])}`), el("h2.mono", ix.label[n]), el("table.sums", brief(t.nodes[n], n).map(([k, v]) => el("tr", head(k), el("td.to", v)))), about(base, base.last, n), makers.why && el("button", { onclick: () => turnTo("why") }, "Why?"), source(base, n));
   const ctx = { ix, follow, aside, tools, panel: (...kids) => fill(side, kids), ask: (f) => { S.finding = f; S.node = f.about ?? f.node ?? S.node; turnTo("why"); } };
@@ -55,7 +56,7 @@ function run(t, { tools, ...makers }) {
   }
   /** Frames, picture and film for what is open. */
   function build() {
-    ix = S.assign ? { ...indexOf(overwritten(t)), assign: true } : base;
+    ix = S.assign ? { ...indexOf(overwritten(t)), assign: true, ui: S } : base;
     frames = framesOf(ix, S.open, S.each);
     S.k = min(S.k, last());
     view.arrange(ix, S.open, S.dir);
@@ -63,7 +64,7 @@ function run(t, { tools, ...makers }) {
     film = frames.map((f, i) => {
       if (i % every && i !== last()) return null;
       const name = f.kind === "end" ? "result" : f.kind === "seed" ? "seed" : isNode(f.item) ? ix.name[f.item] : scopeName(ix, f.item);
-      return el("li", el("button.frame", { onclick: () => go(i), "aria-label": `Frame ${i + 1} of ${frames.length}: ${f.kind} ${name}` }, draw(stateAt(ix, frames, i)), el("span", name)));
+      return el("li", el("button.frame", { onclick: () => go(i), "aria-label": `Frame ${i + 1} of ${frames.length}: ${f.kind} ${name}` }, draw(stateAt(ix, frames, i)), el("span", name.length > 8 && /[./]/.test(name) ? "…" + name.slice(-7) : name)));
     });
     fill(byId("film"), Object.entries({ Forward: ["forward"], Backward: ["seed", "backward"], Result: ["end", "note"] }).map(([name, kinds]) => { const mine = film.filter((li, i) => li && kinds.includes(frames[i].kind)); return mine.length > 0 && el(`section.act.${name}`, { style: `--n:${mine.length}` }, el("h3", name), el("ol", mine)); }));
     byId("scrub").hidden = every === 1;
@@ -75,10 +76,14 @@ function run(t, { tools, ...makers }) {
     names.forEach((v, i) => { set(tabs[i], { "aria-pressed": String(v === S.view) }); byId(v).hidden = v !== S.view; });
     if (S.view === "story") story(moved);
     else others[S.view].show(S.node, S.finding);
-    if (location.protocol === "about:") return;
-    const q = { view: S.view, frame: S.k, node: S.node, theme: page.dataset.theme, dir: S.dir, each: S.each ? 1 : null, open: fold ? [...S.open].join() : null };
-    history.replaceState(0, "", "#" + new URLSearchParams(Object.entries(q).filter(([, v]) => v != null)));
+    S.keep();
   }
+  /** What is seen stands in the address. */
+  S.keep = () => {
+    if (location.protocol === "about:") return;
+    const q = { view: S.view, frame: S.k, node: S.node, theme: page.dataset.theme, dir: S.dir, each: S.each ? 1 : null, at: S.at < 0 ? null : S.at, open: fold ? [...S.open].join() : null };
+    history.replaceState(0, "", "#" + new URLSearchParams(Object.entries(q).filter(([, v]) => v != null)));
+  };
   function story(moved) {
     st = stateAt(ix, frames, S.k);
     view.paint(ix, st, S.node);

@@ -115,11 +115,22 @@ function endsOf(t, r) {
     for (const [item, ks] of mine) {
       const other = (k) => r.centre[r.chains[k].at(end ? -2 : 1)];
       ks.sort((a, b) => other(a) - other(b) || a - b);
-      const step = min(APART, floor((r.size[item][1] - SIDE) / max(1, ks.length - 1)));
-      ks.forEach((k, n) => { ends[k][end] = floor(((2 * n - ks.length + 1) * step) / 2); });
+      for (const [middle, wide, some] of bundles(t, r, item, ks, !end)) {
+        const step = min(APART, floor(wide / max(1, some.length - 1)));
+        some.forEach((k, n) => { ends[k][end] = middle + floor(((2 * n - some.length + 1) * step) / 2); });
+      }
     }
   }
   return ends;
+}
+
+/** Lines at one side of an item, with the middle and the room of their ends: at the rows of outputs; downwards these stand side by side. */
+function bundles(t, r, item, ks, leaving) {
+  const wide = r.size[item][1], node = leaving && t.nodes[r.items[item]];
+  if (!node?.outputs) return [[0, wide - SIDE, ks]];
+  const tops = cellTops(node), last = tops.length - 2, each = floor((wide - SIDE) / (last + 1)), by = new Map();
+  for (const k of ks) put(by, min(t.edges[r.edges[k][0]].out ?? 0, last), k);
+  return [...by].map(([out, some]) => (r.down ? [floor(((2 * out - last) * each) / 2), each >> 1, some] : [((tops[out] + tops[out + 1]) >> 1) - (wide >> 1), SIDE, some]));
 }
 
 function draw(t, scope, r, at) {

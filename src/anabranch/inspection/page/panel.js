@@ -1,6 +1,6 @@
 import { el, fill } from "./dom.js";
-import { abs, finite, max, min } from "./math.js";
-import { num, text, short, fit, clean, facts, size, isScalar, isLeaf, gradAt, armsOf, portsOf, around, typeOf, formula, rule, sent, said, waysFrom, lineOf, isWrong, many, scopeName } from "./story.js";
+import { abs, finite, floor, max, min, put } from "./math.js";
+import { num, text, short, fit, clean, facts, size, isScalar, isLeaf, gradAt, armsOf, portsOf, around, typeOf, formula, rule, sent, said, waysFrom, lineOf, isWrong, many, scopeName, elementOf, indexAt, stretch, waysOf } from "./story.js";
 import { isNode } from "./layout.js";
 import { strip } from "./scene.js";
 
@@ -17,8 +17,9 @@ function words(ix, st) {
   if (!isNode(n)) {
     const name = scopeName(ix, n), inside = new Set(f.nodes), all = `${many(f.nodes.length)} nodes`;
     if (st.ahead) return { title: `${name} ran`, say: [p(`It is closed: its ${all} are one frame.`)] };
-    const out = [...st.arrived].filter(([i, k]) => k === st.at && !inside.has(t.edges[i].from)).map(([i]) => t.edges[i]);
-    return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${all} ran. What leaves it:`)], sums: out.map((e) => [short(e.from), "", said(e.contribution), "", said(gradAt(ix, st, e.from))]) };
+    const out = new Map();
+    for (const [i, k] of st.arrived) if (k === st.at && !inside.has(t.edges[i].from)) put(out, t.edges[i].from, t.edges[i]);
+    return { title: `${name} passes its gradient on`, say: [p(`The rules of its ${all} ran. What leaves it:`)], sums: [...out].map(([n, es]) => [short(n), "", es.length > 1 ? `${es.length} ×` : said(es[0].contribution), "", said(gradAt(ix, st, n))]) };
   }
   const node = N(n), ins = ix.ins[n].map((i) => [t.edges[i], i]), last = t.nodes.length === 1 ? p("This value was not computed from anything.") : f.part === f.of && !ix.backward && p("Backward has not run, so there are no gradients.");
   if (st.ahead) {
@@ -42,9 +43,9 @@ function words(ix, st) {
 const plus = (v) => (num(v) < 0 ? " − " : " + ") + text(abs(num(v)));
 
 /** Contributions to one node as arms of a river that join: width is size, negative ones hatched and below the line. */
-export function confluence(ix, st, n, k = 0) {
-  const { t } = ix, mine = armsOf(ix, n, k), node = portsOf(t.nodes[n])[k], now = gradAt(ix, st, n, k);
-  let arms = mine.map((i) => { const e = t.edges[i], c = e.contribution, s = size(c), v = isScalar(c) ? num(c.v) : s; return { i, e, v, s: finite(s) ? s : 0, minus: v < 0, on: st.arrived.has(i), name: `through ${fit(ix.label[e.to], 12)}` }; });
+export function confluence(ix, st, n, k = 0, index) {
+  const { t } = ix, mine = armsOf(ix, n, k), one = (q) => (q && index ? { v: elementOf(q, index) } : q), grad = one(portsOf(t.nodes[n])[k].grad), now = one(gradAt(ix, st, n, k));
+  let arms = mine.map((i) => { const e = t.edges[i], c = one(e.contribution), s = size(c), v = isScalar(c) ? num(c.v) : s; return { i, e, c, v, s: finite(s) ? s : 0, minus: v < 0, on: st.arrived.has(i), name: `through ${fit(ix.label[e.to], 12)}` }; });
   if (!arms.length) return p(n === t.root && ix.backward ? `This is where backward starts: its gradient is the seed, ${said(ix.seed)}.` : ix.backward ? "∅ none: nothing is sent to it." : "Backward has not run.");
   if (arms.length > ARMS) {
     const big = new Set([...arms].sort((a, c) => c.s - a.s).slice(0, ARMS - 1)), rest = arms.filter((a) => !big.has(a)), v = rest.reduce((s, a) => s + a.v, 0);
@@ -55,27 +56,28 @@ export function confluence(ix, st, n, k = 0) {
   const total = (f) => arms.reduce((s, a) => s + f(a), 0), high = (minus) => total((a) => (a.minus === minus ? a.h : 0)), up = high(false), all = up + high(true), free = arms.length > 1 ? max(6, (160 - total(slot)) / (arms.length - 1)) : 0, H = max(176, 16 - free + total((a) => slot(a) + free)), zero = (H - all) / 2 + up, full = arms.every((a) => a.on), middle = zero - up + all / 2, out = [];
   let y = arms.length > 1 ? 8 : (H - slot(arms[0])) / 2, y1 = zero - up;
   for (const a of arms) {
-    const c = y + slot(a) / 2, y0 = c - a.h / 2, { e } = a, d = `M146 ${y0}C194 ${y0} 194 ${y1} 242 ${y1}v${a.h}C194 ${y1 + a.h} 194 ${y0 + a.h} 146 ${y0 + a.h}z`, g = e && gradAt(ix, st, e.to);
-    let how = e && isScalar(e.contribution) && e.local && "v" in e.local ? `${isScalar(g) ? text(g.v, 3) : "?"} × ${st.known.has(e.to) ? text(e.local.v, 3) : "?"}${a.on ? ` = ${sent(e, 3)}` : ""}` : !a.on ? "?" : e ? said(e.contribution, 3) : text(a.v, 3);
-    if (how.length > 17 && a.on) how = "= " + sent(e, 3);
-    out.push(el("path", { d, class: a.on ? "arm on" : "arm" }), a.minus && a.on && el("path.minus", { d }), el("text.arm-to.end", { x: 138, y: c - 3 }, a.name), el("text", { x: 138, y: c + 14, class: a.on ? "arm-n end on" : "arm-n end" }, how));
+    const c = y + slot(a) / 2, y0 = c - a.h / 2, { e } = a, d = `M146 ${y0}C194 ${y0} 194 ${y1} 242 ${y1}v${a.h}C194 ${y1 + a.h} 194 ${y0 + a.h} 146 ${y0 + a.h}z`, g = e && one(gradAt(ix, st, e.to));
+    const by = e && (index ? stretch(ix, e, index) : isScalar(a.c) ? e.local?.v : undefined);
+    let how = by !== undefined ? `${isScalar(g) ? text(g.v, 3) : "?"} × ${st.known.has(e.to) ? text(by, 3) : "?"}${a.on ? ` = ${said(a.c, 3)}` : ""}` : !a.on ? "?" : e ? said(a.c, 3) : text(a.v, 3);
+    if (how.length > 20 && a.on) how = "= " + said(a.c, 3);
+    out.push(el("path", { d, class: a.on ? "arm on" : "arm" }), a.minus && a.on && el("path.minus", { d }), el("text.arm-to.end", { x: 138, y: c - 3 }, a.name), el("text", { x: 138, y: c + 14, class: a.on ? "arm-n end on" : "arm-n end", style: how.length > 17 && "font-size:11px" }, how));
     y += slot(a) + free; y1 += a.h;
   }
-  if (up && all > up && isScalar(node.grad)) {
-    const net = num(node.grad.v) * scale;
+  if (up && all > up && isScalar(grad)) {
+    const net = num(grad.v) * scale;
     out.push(el("path.zero", { d: `M142 ${zero}H256` }), full && el("rect.net", { x: 242, y: min(zero, zero - net), width: 10, height: abs(net) }));
   }
   const s = !now ? "·" : isScalar(now) ? short(now.v, 8) : said(now, 3);
-  out.push(el("text", { x: 258, y: middle + 8, class: `river-sum${now ? (isBad(now) ? " bad" : " on") : ""}${isWrong(node) && full ? " wrong" : ""}`, style: `font-size:${s.length < 5 ? 27 : s.length < 6 ? 22 : s.length < 8 ? 16 : s.length < 9 ? 14 : 11}px` }, s), now && !full && el("text.arm-to", { x: 259, y: middle + 26 }, "so far"));
-  return el("svg.river", { viewBox: `0 0 328 ${H}`, role: "img", "aria-label": `${arms.map((a) => `${text(a.v)} ${a.name}`).join(", ")}; together ${said(node.grad)}` }, out);
+  out.push(el("text", { x: 258, y: middle + 8, class: `river-sum${now ? (isBad(now) ? " bad" : " on") : ""}${isWrong(t.nodes[n]) && full ? " wrong" : ""}`, style: `font-size:${s.length < 5 ? 27 : s.length < 6 ? 22 : s.length < 8 ? 16 : s.length < 9 ? 14 : 11}px` }, s), now && !full && el("text.arm-to", { x: 259, y: middle + 26 }, "so far"));
+  return el("svg.river", { viewBox: `0 0 328 ${H}`, role: "img", "aria-label": `${arms.map((a) => `${text(a.v)} ${a.name}`).join(", ")}; together ${said(grad)}` }, out);
 }
 
 /** Below the river: the sum as a line, and what assigning would have left. */
-function under(ix, st, n, out) {
-  const node = portsOf(ix.t.nodes[n])[out], arms = armsOf(ix, n, out), cs = arms.map((i) => ix.t.edges[i].contribution);
-  if (cs.length < 2 || !arms.every(st.came) || !cs.every(isScalar) || !isScalar(node.grad)) return "";
+function under(ix, st, n, out, index) {
+  const one = (q) => (q && index ? { v: elementOf(q, index) } : q), node = portsOf(ix.t.nodes[n])[out], grad = one(node.grad), arms = armsOf(ix, n, out), cs = arms.map((i) => one(ix.t.edges[i].contribution));
+  if (cs.length < 2 || !arms.every(st.came) || !cs.every(isScalar) || !isScalar(grad)) return "";
   if (node.right) return p(isWrong(node) ? `Assigned, not added: ${text(node.grad.v)} is left, and ${text(node.right.v)} is right.` : "Here it makes no difference.");
-  return p(cs.length < 6 && el("span.mono", cs.reduce((s, c, k) => s + (k ? plus(c.v) : text(c.v)), "") + ` = ${text(node.grad.v)}. `), `Added, not assigned: assigning would leave ${text(cs.at(-1).v)}.`);
+  return p(cs.length < 6 && el("span.mono", cs.reduce((s, c, k) => s + (k ? plus(c.v) : text(c.v)), "") + ` = ${text(grad.v)}. `), `Added, not assigned: assigning would leave ${text(cs.at(-1).v)}.`);
 }
 
 const brief = (list) => (list.length > 9 ? [...list.slice(0, 4), `… ${list.length - 7} …`, ...list.slice(-3)] : list);
@@ -90,17 +92,34 @@ export function source(ix, n) {
   return el("figure", el("figcaption", name), el("pre.code", { tabindex: 0, "aria-label": name }, lines.map((s, i) => el(i + from === k ? "span.ln.here" : "span.ln", `${src.first + from + i}`.padStart(pad) + "  " + clean(s.slice(left)) + "\n"))));
 }
 
-/** A tensor's value or gradient, larger, with its numbers. */
-function large(q, node, c, name) {
+/** A tensor's value or gradient, larger, with its numbers; a press on an element picks it. */
+function large(q, node, c, name, at, choose) {
   if (!q || isScalar(q) || !node.shape.length) return "";
   const f = facts(q, node.shape), part = (n, word) => n > 0 && `, ${many(n)} ${word}`;
-  return el("div.large", el("svg", { viewBox: "0 0 328 60", "aria-hidden": "true" }, strip(f, 0, 2, c, 328, 44)), el("small", `${name}: ${text(f.n)} elements, norm ${text(f.norm)}`, "min" in q && `, ${text(q.min, 3)} to ${text(q.max, 3)}`, part(f.zero, "zero"), part(f.nan, "NaN"), part(f.inf, "infinite")));
+  const { cols } = f, rows = f.grid.length / cols, able = f.grid.length === f.n && "v" in q, cut = (k, n, room) => floor((room * k) / n);
+  const press = ({ offsetX, offsetY, currentTarget: { clientWidth: w } }) => { const y = (328 * offsetY) / w - 2; if (y >= 0 && y < 44) choose(floor((rows * y) / 44) * cols + min(cols - 1, floor((cols * offsetX) / w))); };
+  const [r, k] = [floor(at / cols), at % cols], mark = able && at >= 0 && el("rect.here", { x: cut(k, cols, 328), y: 2 + cut(r, rows, 44), width: cut(k + 1, cols, 328) - cut(k, cols, 328), height: cut(r + 1, rows, 44) - cut(r, rows, 44) });
+  return el("div.large", el(able ? "svg.able" : "svg", { viewBox: "0 0 328 60", "aria-hidden": "true", ...(able && { onclick: press }) }, strip(f, 0, 2, c, 328, 44), mark), el("small", `${name}: ${text(f.n)} elements, norm ${text(f.norm)}`, "min" in q && `, ${text(q.min, 3)} to ${text(q.max, 3)}`, part(f.zero, "zero"), part(f.nan, "NaN"), part(f.inf, "infinite")));
 }
 
-/** How the gradient of a node comes together, and its strips. */
+/** How the gradient of a node comes together, or that of one element, and its strips. */
 export function about(ix, st, n) {
-  const node = ix.t.nodes[n];
-  return el("section.join", portsOf(node).slice(0, 4).map((port, k) => [el("h3", "How the gradient of ", el("b.mono", ix.label[n] + (node.outputs ? "." + k : "")), " comes together"), confluence(ix, st, n, k), el("div.note", under(ix, st, n, k)), st.known.has(n) && large(port.value, port, "v", "value"), st.end && large(port.grad, port, "g", "gradient")]));
+  const node = ix.t.nodes[n], { shape } = node, S = ix.ui, many = !node.outputs && st.known.has(n) && Array.isArray(node.value?.v) ? facts(node.value, shape).n : 0;
+  const host = el("section.join"), find = many > 0 && el("input", { type: "number", min: 0, max: many - 1, placeholder: `0 … ${many - 1}`, "aria-label": `Element of ${ix.label[n]}, counted from 0`, oninput: () => choose(find.value === "" ? -1 : +find.value) }), chosen = el("span.mute"), parts = el("div");
+  const choose = (at) => { S.at = at >= 0 && at < many && Number.isInteger(at) ? at : -1; if (+find.value !== S.at || find.value === "") find.value = S.at < 0 ? "" : S.at; draw(); S.keep(); };
+  function draw() {
+    const at = many && n === S.node ? S.at : -1, index = at < 0 ? undefined : indexAt(shape, at);
+    fill(chosen, !index ? "or press one below" : `${fit(ix.label[n], 12)}[${index.join(", ")}]`);
+    fill(parts, index && element(ix, n, index), portsOf(node).slice(0, 4).map((port, k) => [el("h3", "How the gradient of ", el("b.mono", ix.label[n] + (node.outputs ? "." + k : index ? `[${index.join(", ")}]` : "")), " comes together"), confluence(ix, st, n, k, index), el("div.note", under(ix, st, n, k, index)), st.end && index && n !== ix.t.root && pathTable(ix, waysOf(ix, n, index)), st.known.has(n) && large(port.value, port, "v", "value", at, choose), st.end && large(port.grad, port, "g", "gradient", at, choose)]));
+  }
+  if (many && n === S.node && S.at >= 0) find.value = S.at;
+  draw();
+  return fill(host, many > 0 && el("label.by", "Element ", find, chosen), parts);
+}
+/** How an element of a value was computed. */
+function element(ix, n, index) {
+  const { t } = ix, node = t.nodes[n], at = (m) => elementOf(t.nodes[m].value, index), plain = ix.ins[n].some((i) => stretch(ix, t.edges[i], index) !== undefined) && ix.ins[n].every((i) => at(t.edges[i].from) !== undefined);
+  return p("Its value is ", plain && el("span.mono", formula(ix, n, (m) => text(at(m))), " = "), b(text(at(n)), "v"), ".");
 }
 
 /** Fills the panel for a frame; returns the same in one line for those who listen. */

@@ -15,7 +15,7 @@ export function strip(f, x, y, c, w = 60, h = 24) {
     const rows = max(1, floor(f.grid.length / max(1, f.cols))), top = f.grid.reduce((m, v) => (finite(v) ? max(m, abs(v)) : m), 0);
     const tones = new Map();
     f.grid.forEach((v, k) => {
-      const r = floor(k / f.cols), q = k % f.cols, a = cut(q, f.cols, w), b = cut(r, rows, h), wide = cut(q + 1, f.cols, w) - a, tone = finite(v) ? `f-${v < 0 ? "mute" : c} o${top ? floor((9 * abs(v)) / top) : 0}` : "f-bad";
+      const r = floor(k / f.cols), q = k % f.cols, a = cut(q, f.cols, w), b = cut(r, rows, h), wide = cut(q + 1, f.cols, w) - a, tone = finite(v) ? `f-${v < 0 ? "mute" : c} o${top ? floor(9 * (abs(v) / top)) : 0}` : "f-bad";
       tones.set(tone, (tones.get(tone) ?? "") + `M${x + a} ${y + b}h${wide}v${cut(r + 1, rows, h) - b}h${-wide}z`);
     });
     for (const [tone, d] of tones) out.push(el("path", { d, class: tone, opacity: tone.includes(" o") ? (1 + +tone.at(-1)) / 10 : 1 }));

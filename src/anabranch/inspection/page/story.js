@@ -1,5 +1,5 @@
 // What is known at each frame, and how numbers and names are written. Pure functions of the trace: no DOM here.
-import { abs, ceil, finite, max, sqrt, put, tally } from "./math.js";
+import { abs, ceil, finite, floor, max, sqrt, put, tally } from "./math.js";
 
 export const num = (v) => (typeof v === "string" ? { nan: NaN, inf: Infinity, "-inf": -Infinity }[v] ?? +v : +v);
 
@@ -160,9 +160,42 @@ export const isWrong = (node) => node.right && num(node.right.v) !== num(node.gr
 export const canOverwrite = (t) => t.order.backward.length > 0 && isScalar(t.seed ?? { v: 1 }) && t.edges.every((e) => !e.contribution || (isScalar(e.contribution) && e.local && "v" in e.local));
 function sum(parts) {
   if (!parts.every((q) => "v" in q)) return {};
-  const rows = parts.map((q) => flat(q.v));
-  const all = rows.slice(1).reduce((a, b) => a.map((v, i) => v + b[i]), rows[0]);
-  return { v: Array.isArray(parts[0].v) ? all : all[0] };
+  const add = (a, b) => (Array.isArray(a) ? a.map((v, i) => add(v, b[i])) : num(a) + num(b));
+  return { v: parts.map((q) => q.v).reduce(add) };
+}
+
+/** One element of a summary that lists them, as broadcasting finds it; undefined where none is listed. */
+export function elementOf(q, index) {
+  let v = q?.v, depth = 0;
+  for (let w = v; Array.isArray(w); w = w[0]) depth++;
+  for (const i of depth ? index.slice(-depth) : []) v = v?.[v.length > 1 ? i : 0];
+  return v;
+}
+/** The index of the k-th element. */
+export const indexAt = (shape, k) => shape.map((n, axis) => floor(k / shape.slice(axis + 1).reduce((a, b) => a * b, 1)) % n);
+/** By how much an element is stretched on its way back over an edge; undefined where it does not come of the same element alone. */
+export function stretch(ix, e, index) {
+  const same = String(portsOf(ix.t.nodes[e.from])[e.out ?? 0].shape) === String(ix.t.nodes[e.to].shape);
+  return same && e.local ? e.local.v ?? elementOf(e.local.value, index) : undefined;
+}
+/** Every way of one element's gradient: over elementwise steps to the root, or to where elements meet, which sends the last factor. */
+export function waysOf(ix, from, index, most = 6) {
+  const stack = [{ nodes: [from], factors: [], product: 1 }], found = [];
+  while (stack.length) {
+    const way = stack.pop(), at = way.nodes.at(-1), on = (to, factors, by) => ({ nodes: to === undefined ? way.nodes : [...way.nodes, to], factors: [...way.factors, ...factors], product: way.product * by });
+    if (way.met || at === ix.t.root) {
+      const seed = num(elementOf(ix.seed, index));
+      if (found.push(way.met || seed === 1 ? way : on(undefined, [text(seed)], seed)) > most) return [];
+      continue;
+    }
+    const to = new Map();
+    for (const i of ix.awaited[at]) put(to, ix.t.edges[i].to, ix.t.edges[i]);
+    for (const [next, edges] of [...to].reverse()) {
+      const by = edges.map((e) => stretch(ix, e, index)), alone = by.every((v) => v !== undefined), all = (alone ? by : edges.map((e) => elementOf(e.contribution, index))).map(num);
+      if (way.nodes.length < 200) stack.push({ ...on(next, [all.length > 1 ? `(${all.map((v) => text(v)).join(" + ")})` : text(all[0])], all.reduce((a, b) => a + b)), met: !alone });
+    }
+  }
+  return found;
 }
 
 /** `f64[2,3]` */

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from anabranch.inspection.sparks import heights
 from anabranch.inspection.to_text.cells import brief
 from anabranch.inspection.to_text.columns import Cell, Column, columns
 from anabranch.inspection.to_text.page import Line, Page
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _BAR = 16  # columns of the longest bar
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+_BAR_TITLE, _STEP_TITLE = "", "by step"
+_SPARKS = 16  # steps that are drawn
 _LOG = 1_000.0  # from this ratio of the largest to the smallest on, bars are on a log axis
 
 
@@ -29,15 +32,27 @@ def lines(report: Gradients, page: Page) -> list[Line]:
         Column("shape" if has_shape else "parameters", right=not has_shape, keep=4),
         Column("|value|", right=True, keep=6),
         Column("|grad|", right=True, keep=9),
-        Column("", keep=3),
+        Column(_BAR_TITLE, keep=3),
         Column("zero", right=True, keep=7),
         Column("grad/value", right=True, keep=5),
     ]
     rows = [_cells(row, bars[i], page) for i, row in enumerate(report.rows)]
-    body, _ = columns(page, heads, rows, marks=["▸" if _is_odd(row) else "" for row in report.rows])
+    steps = max(len(row.steps or ()) for row in report.rows)
+    if steps:
+        heads.append(Column(_STEP_TITLE, keep=5))
+        for cells, row in zip(rows, report.rows, strict=True):
+            cells.append((_spark(row.steps or (), page), "grad"))
+    body, left_out = columns(
+        page, heads, rows, marks=["▸" if _is_odd(row) else "" for row in report.rows]
+    )
     found = [*body, [], *page.prose(_totals(report, page))]
-    if axis:
+    if axis and _BAR_TITLE not in left_out:
         found += page.prose(axis, style="mute")
+    if steps and _STEP_TITLE not in left_out:
+        said = (
+            f"By step: |grad| in the last {min(steps, _SPARKS)} passes, each row on its own scale"
+        )
+        found += page.prose(f"{said}.", style="mute")
     for one in report.findings:
         said = one.text if one.name in one.text else f"{one.name}: {one.text}"
         found += [[], *page.prose(f"{said}.", style="bad")]
@@ -95,6 +110,12 @@ def _bar(share: float) -> str:
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
+def _spark(steps: Sequence[float], page: Page) -> str:
+    """The last sizes as columns of eight heights; `!` stands for what is not finite."""
+    marks = "12345678" if page.ascii else "▁▂▃▄▅▆▇█"
+    return "".join("!" if s is None else marks[round(7 * s)] for s in heights(steps[-_SPARKS:]))
+
+
 def _ascii_bar(bar: str) -> str:
     return "#" * len(bar)
 
@@ -108,7 +129,8 @@ def _totals(report: Gradients, page: Page) -> str:
         f" {elements:,} element{'s' * (elements != 1)}, {zero:,} of them with gradient 0."
     )
     if all(row.gradient == "waiting" for row in rows):
-        said = f"{parameters:,} parameters; no backward pass has run, so there is no gradient yet."
+        said = f"{parameters:,} parameter{'s' * (parameters != 1)};"
+        said += " no backward pass has run, so there is no gradient yet."
     if report.loss is not None:
         said += f" {report.root} = {brief(page, report.loss)[0]}."
     return said

@@ -245,7 +245,10 @@ def _counts(trace: Trace, found: Finding, page: Page) -> list[Line]:
         kinds = [kind for kind in ("nan", "inf") if f" {kind}" in told]
         verb = "is" if found.bad == 1 else "are"
         many = f"{found.bad:,} of {found.of:,} elements {verb} {' or '.join(kinds) or 'not finite'}"
-        parts += [", ", (many if node.shape else f"it is {told or 'not finite'}", "bad")]
+        parts += [
+            ", ",
+            (many if node.shape else f"it is {' or '.join(kinds) or 'not finite'}", "bad"),
+        ]
     if found.index:
         parts.append(f", {'at' if found.element else 'first at'} {found.index}")
     return [page.line(*parts)]
