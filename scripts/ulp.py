@@ -170,6 +170,7 @@ FUNCTIONS: dict[str, Function] = {
     "logaddexp": Function(
         lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
         np.logaddexp,
+        bound=3.0,
         unit=lambda exact, x, y: max(abs(x), abs(y), abs(exact)),
         operands=two_of_a_kind,
     ),

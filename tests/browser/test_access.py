@@ -62,7 +62,7 @@ def axe():
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("graph", ["story", "perceptron", "overflow", "signs"])
+@pytest.mark.parametrize("graph", ["story", "perceptron", "overflow", "signs", "elements", "steps"])
 def test_axe_finds_no_violation(show, graphs, axe, graph, view, theme):
     for width in (390, 1360):
         seen = show(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -65,6 +66,8 @@ class Graph:
         # For each node, number and slot of every use, one after the other. Most nodes are used
         # once or twice, and a tuple of numbers is nothing the garbage collector has to look at.
         self._consumers: list[tuple[int, ...] | list[int] | None] = []
+        self._names: set[str | None] | None = None  # of so many parameters; None: not known
+        self._named = 0
         self._self = weakref.ref(self)
 
     @property
@@ -87,18 +90,28 @@ class Graph:
             GraphError: `[duplicate-name]` when a parameter of this name exists.
             DTypeError: `[unsupported-dtype]`.
         """
-        if any(p.name == name for p in self.parameters):
+        if not isinstance(name, str):
+            raise ArgumentError("bad-argument", f"a parameter's name is a string, not {name!r}")
+        names = self._parameter_names()
+        if name in names:
             raise located(
                 GraphError(
                     "duplicate-name", f'graph "{self.name}" has a parameter "{name}" already'
                 )
             )
-        if not isinstance(name, str):
-            raise ArgumentError("bad-argument", f"a parameter's name is a string, not {name!r}")
         made = aval(as_shape(shape), as_dtype(dtype), weak)
         node = self.append(PARAMETER, (), {}, (made,), name=name)
         self.parameters.append(node)
+        names.add(name)
+        self._named += 1
         return node
+
+    def _parameter_names(self) -> set[str | None]:
+        """The names of the parameters, gathered anew only where others have changed them."""
+        if self._names is None or self._named != len(self.parameters):
+            self._names = {parameter.name for parameter in self.parameters}
+            self._named = len(self.parameters)
+        return self._names
 
     @boundary
     def constant(self, value: Any, name: str | None = None) -> Node:
@@ -224,16 +237,21 @@ class Graph:
         uses = iter(self._consumers[node.id] or ())
         return tuple((self.nodes[number], slot) for number, slot in zip(uses, uses, strict=True))
 
-    def order(self, outputs: Iterable[Any]) -> list[Node]:
+    def order(self, outputs: Sequence[Any]) -> list[Node]:
         """The nodes that the outputs need, dependencies first (ascending ids)."""
-        wanted: set[int] = set()
-        pending = [edge.node for edge in outputs]
-        while pending:
-            node = pending.pop()
-            if node.id not in wanted:
-                wanted.add(node.id)
-                pending += [e.node for e in node.inputs if not isinstance(e, Literal)]
-        return [self.nodes[number] for number in sorted(wanted)]
+        last = max([edge.node.id for edge in outputs], default=-1)
+        wanted = bytearray(last + 1)
+        for edge in outputs:
+            wanted[edge.node.id] = 1
+        nodes = self.nodes
+        for number in range(last, -1, -1):  # readers come later, so all of them have been asked
+            if wanted[number]:
+                for edge in nodes[number].inputs:
+                    if type(edge) is Node:
+                        wanted[edge.id] = 1
+                    elif type(edge) is not Literal:
+                        wanted[edge.node.id] = 1
+        return list(itertools.compress(nodes, wanted))
 
     def _foreign(self, op: Op | None, node: Node) -> AnabranchError:
         other = node.graph

@@ -53,7 +53,7 @@ def _lines(graph: Graph, known: dict[int, str]) -> Iterator[str]:
     yield " ".join(str(node.id) for node in graph.parameters)
     for node in graph.nodes:
         inputs = " ".join(map(edge_key, node.inputs))
-        attrs = " ".join(f"{k}={value_key(v, known)}" for k, v in sorted(node.attrs.items()))
+        attrs = attrs_key(node, known) if node.attrs else ""
         avals = " ".join(f"{a}{'~' * a.weak}" for a in node.avals)
         yield f"{node.id} {node.op.name} ({inputs}) {{{attrs}}} {avals}"
     yield " ".join(map(edge_key, graph.outputs))
@@ -90,6 +90,11 @@ def edge_key(edge: Any) -> str:
     if hasattr(edge, "node"):
         return f"{edge.node.id}.{edge.index}"
     return f"{value_key(edge.value)}{'~' * edge.aval.weak}"
+
+
+def attrs_key(node: Any, known: dict[int, str] | None = None) -> str:
+    """The attrs of a node by name, type and bits; `known` as for `value_key`."""
+    return " ".join(f"{key}={value_key(v, known)}" for key, v in sorted(node.attrs.items()))
 
 
 def value_key(value: Any, known: dict[int, str] | None = None) -> str:

@@ -172,6 +172,8 @@ class Node(_Fields):
         if field != "name":
             raise leaving(GraphError("immutable-node", f"the {field} of a node cannot be changed"))
         object.__setattr__(self, field, value)
+        if self.op is PARAMETER and (graph := self.graph) is not None:
+            graph._names = None
 
     @property
     def node(self) -> Node:  # type: ignore[override]

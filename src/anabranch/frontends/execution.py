@@ -67,7 +67,9 @@ class Program:
         donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        self.optimised, self.reports = pipeline.run_passes(graph, passes, without=without)
+        optimised, self.reports = pipeline.run_passes(graph, passes, without=without)
+        # What its owner may still mark, log or name is never what runs.
+        self.optimised = graph.duplicate() if optimised is graph else optimised
         self.donated = _reused(self.optimised, donated)
         compile = find_backend(backend).compile
         self.executable: Executable = compile(self.optimised, self.donated)

@@ -84,7 +84,8 @@ class Graph(core.Graph):
             raise GraphError("no-outputs", f'graph "{self.name}" was given no outputs to compute')
         key = (self.version, self.outputs)
         if self._part is None or self._part[0] != key:
-            self._part = key, passes.prune(self).graph
+            part = passes.prune(self).graph
+            self._part = key, self.duplicate() if part is self else part
         return bind(CALL, *values, graph=self._part[1])
 
     @boundary

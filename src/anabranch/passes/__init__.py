@@ -1,4 +1,6 @@
-"""Graph to graph: each pass builds a new graph and says what stands for each old node.
+"""Graph to graph: each pass says what stands for each old node in the graph that it gives.
+
+That is a new one, or the very same where a pass finds nothing to do.
 
 `PASSES` by name, `DEFAULT` for `ab.compile`; `Rule` and `rewritten`, or `copied`, to write one.
 """

@@ -48,6 +48,7 @@ def _all(test: Any) -> Any:
         value = known(c)
         return value is not None and bool(np.all(test(np.asarray(value))))
 
+    holds.known = ("c",)  # type: ignore[attr-defined]  # a look at the operand rules most out
     return holds
 
 

@@ -45,7 +45,16 @@ def fold(graph: Graph) -> Rewrite:
         rewrite.report.append(f"folded {place(node)} to {_shown(result)}")
         return _standing(rewrite, node, inputs, result)
 
-    return copied(graph, graph.nodes, replace)
+    return copied(graph, graph.nodes, replace, _concerns)
+
+
+def _concerns(node: Node, inputs: tuple[Any, ...]) -> bool:
+    if node.op is CONSTANT:
+        return _scalar(node) is not None
+    for edge in inputs:  # most graphs have no such node, so this is quick about the first one
+        if known(edge) is None:
+            return False
+    return bool(inputs)
 
 
 def _is_foldable(node: Node) -> bool:

@@ -7,7 +7,7 @@ Attrs can be variables too, with `bind(reshape, x, shape=shape)`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from anabranch.core.bind import NUMBERS, register_frontend
@@ -75,12 +75,20 @@ class Match(NamedTuple):
 NOTHING = Match({})
 
 
-def heads_of(pattern: Application) -> tuple[Any, ...]:
-    """What each operand must be, at first sight: an op, a literal (`Literal`), or anything."""
-    kinds = (arg.op if isinstance(arg, Application) else arg for arg in pattern.args)
+KNOWN = "known"
+
+
+def heads_of(pattern: Application, fixed: Collection[str] = ()) -> tuple[Any, ...]:
+    """What each operand must be, at first sight: an op, a literal, known (`fixed`), or anything."""
     return tuple(
-        None if isinstance(kind, Variable) else kind if isinstance(kind, Op) else Literal
-        for kind in kinds
+        arg.op
+        if isinstance(arg, Application)
+        else Literal
+        if not isinstance(arg, Variable)
+        else KNOWN
+        if arg.name in fixed
+        else None
+        for arg in pattern.args
     )
 
 
@@ -94,9 +102,9 @@ def _fits(heads: Sequence[Any], inputs: Sequence[Any]) -> bool:
         if head is None:
             continue
         if type(value) is Literal:
-            if head is not Literal:
+            if head is not Literal and head is not KNOWN:
                 return False
-        elif head is Literal or value.node.op is not head:
+        elif head is Literal or value.node.op is not (CONSTANT if head is KNOWN else head):
             return False
     return True
 

@@ -67,7 +67,8 @@ def run_passes(
 ) -> tuple[Graph, tuple[PassReport, ...]]:
     """The graph after these passes (by default `DEFAULT`), and their reports.
 
-    Each pass runs on the parts that nodes hold first, then on the graph.
+    It is the very graph that was given where no pass finds anything to do. Each pass runs on the
+    parts that nodes hold first, then on the graph.
 
     Raises:
         ArgumentError: `[unknown-pass]`.

@@ -9,6 +9,7 @@ from typing import Any
 
 from anabranch.core.bind import state
 from anabranch.core.graph import Graph
+from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Literal, Node
 from anabranch.core.source import RawSource, Source
 
@@ -18,7 +19,7 @@ class Rewrite:
     """A pass's result: the new graph, what stands for each old node, and what was done.
 
     Attributes:
-        graph: the new graph; the old one stays as it was.
+        graph: the new graph, the old one staying as it was; or this, if there was nothing to do.
         mapping: old node id to what took its place: a node, one output of a node, or a literal.
         report: a line for each change.
     """
@@ -74,40 +75,82 @@ class Rewrite:
 
 Pass = Callable[[Graph], Rewrite]
 Replace = Callable[[Rewrite, Node, tuple[Any, ...]], Any]
+Concerns = Callable[[Node, tuple[Any, ...]], bool]
 
 
-def copied(graph: Graph, nodes: Iterable[Node], replace: Replace | None = None) -> Rewrite:
+def copied(
+    graph: Graph,
+    nodes: Iterable[Node],
+    replace: Replace | None = None,
+    concerns: Concerns | None = None,
+) -> Rewrite:
     """Copy these nodes into a new graph with all parameters, in order.
 
     `replace(rewrite, node, new inputs)` may name what takes this node's place: a node of the new
     graph, one output of a node, or a literal. A node takes over its lines, name and logs; of a
     literal, the readers take the lines; where none may stand the node is copied. Nodes made on the
     way belong to the same line, scope and derivative.
+
+    `concerns(node, inputs)` says for each node in order whether `replace` may find something, else
+    that is not asked. Most passes find nothing to do in most graphs: where all nodes stay, the
+    result is the very same graph.
     """
+    kept = graph.nodes
+    if nodes is not graph.nodes:
+        chosen = {node.id: node for node in (*graph.parameters, *nodes)}
+        kept = [node for _, node in sorted(chosen.items())]
+    first = 0
+    if replace is None:
+        first = len(kept)
+    elif concerns is not None:
+        found = (i for i, node in enumerate(kept) if concerns(node, node.inputs))
+        first = next(found, len(kept))
+    if first == len(graph.nodes):
+        return Rewrite(graph, dict(enumerate(kept)))
     new = Graph(graph.name, graph.backend)
     rewrite = Rewrite(new, {}, _fixed=frozenset(edge.node.id for edge in graph.outputs))
-    kept = {node.id: node for node in (*graph.parameters, *nodes)}
-    before = state.origin, state.scope, state.line
-    try:
-        for _, node in sorted(kept.items()):
-            inputs = tuple([rewrite.moved(edge) for edge in node.inputs])
-            found = None
-            if replace is not None:
-                # As `in_place_of` does it, but once for all nodes: this loop is run a lot.
-                state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
-                found = replace(rewrite, node, inputs)
-            _put(rewrite, node, inputs, found)
-    finally:
-        state.origin, state.scope, state.line = before
+    for node in kept[:first]:
+        rewrite.mapping[node.id] = _copy(rewrite, node, _moved_inputs(rewrite, node))
+    if replace is not None:
+        _replaced(rewrite, kept[first:], replace, concerns)
     if graph.outputs:
         new.set_outputs(map(rewrite.moved, graph.outputs))
     rewrite._settle()
     return rewrite
 
 
+def _replaced(
+    rewrite: Rewrite, nodes: Iterable[Node], replace: Replace, concerns: Concerns | None
+) -> None:
+    """Let these nodes be copied or replaced."""
+    before = state.origin, state.scope, state.line
+    try:
+        for node in nodes:
+            inputs = _moved_inputs(rewrite, node)
+            found = None
+            if concerns is None or concerns(node, inputs):
+                # As `in_place_of` does it, but once for all nodes: this loop is run a lot.
+                state.origin, state.scope, state.line = node.origin, node.scope, node.raw_source
+                found = replace(rewrite, node, inputs)
+            _put(rewrite, node, inputs, found)
+    finally:
+        state.origin, state.scope, state.line = before
+
+
+def _moved_inputs(rewrite: Rewrite, node: Node) -> tuple[Any, ...]:
+    return tuple([rewrite.moved(edge) for edge in node.inputs])
+
+
+def _copy(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Node:
+    new = rewrite.graph
+    found = new.append(node.op, inputs, node.attrs, node.avals, like=node)
+    if node.op is PARAMETER:
+        new.parameters.append(found)
+    return found
+
+
 def _put(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...], found: Any) -> None:
     """Let what was found take an old node's place, or a copy of it."""
-    new = rewrite.graph
     if isinstance(found, Literal):
         if rewrite.may_be_literal(node):
             rewrite.hand_on(node, found, [*lines(node), *rewrite.owed(node)])
@@ -115,9 +158,7 @@ def _put(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...], found: Any) -> N
             return
         found = None
     if found is None:
-        found = new.append(node.op, inputs, node.attrs, node.avals, like=node)
-        if node.kind == "parameter":
-            new.parameters.append(found)
+        found = _copy(rewrite, node, inputs)
     else:
         _take_over(rewrite, found, node)
     if rewrite._owed and (owed := rewrite.owed(node)):

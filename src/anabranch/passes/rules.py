@@ -87,7 +87,7 @@ class Rule:
         root.commutes &= not self.in_order
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "ops", root.ops())
-        object.__setattr__(self, "heads", heads_of(root))
+        object.__setattr__(self, "heads", heads_of(root, getattr(self.when, "known", ())))
         for target, function in (("_takes", self.becomes), ("_needs", self.when)):
             names = () if function is None else _parameters(function)
             unknown = set(names) - {*variables, "out"}
@@ -156,13 +156,18 @@ def rewritten(graph: Graph, rules: Iterable[Rule]) -> Rewrite:
     """
     table = table_of(rules)
 
+    def concerns(node: Node, inputs: tuple[Any, ...]) -> bool:
+        rules = table.get(node.op)
+        if rules is None or node.logs or len(node.avals) > 1:
+            return False
+        site = Site(node.op, inputs, node.attrs)
+        return any(rule.find(site, node.avals[0]) is not None for rule in rules)
+
     def replace(rewrite: Rewrite, node: Node, inputs: tuple[Any, ...]) -> Any:
-        if node.op not in table or node.logs or len(node.avals) > 1:
-            return None
         with state.changed(trace=rewrite.graph):
             return _simplified(rewrite, table, node, inputs)
 
-    return copied(graph, graph.nodes, replace)
+    return copied(graph, graph.nodes, replace, concerns)
 
 
 def _simplified(rewrite: Rewrite, table: Table, node: Node, inputs: tuple[Any, ...]) -> Any:

@@ -1,5 +1,6 @@
 """The graph: nodes are made through it, edges go both ways, and it only grows."""
 
+import pickle
 import weakref
 
 import numpy as np
@@ -251,6 +252,37 @@ def test_a_parameter_name_is_taken_once() -> None:
     with pytest.raises(ab.errors.GraphError, match="duplicate-name") as caught:
         g.parameter("x", (), ab.float64)
     assert '"demo"' in caught.value.sentence and '"x"' in caught.value.sentence
+
+
+def test_a_parameter_that_was_renamed_has_its_new_name_only() -> None:
+    g, (x, _) = scalars("x", "y")
+    x.named("z")
+    g.parameter("x", (), ab.float64)
+    for copy in (g, g.duplicate(), pickle.loads(pickle.dumps(g))):
+        for name in ("x", "y", "z"):
+            with pytest.raises(ab.errors.GraphError, match="duplicate-name"):
+                copy.parameter(name, (), ab.float64)
+        copy.parameter("w", (), ab.float64)
+    with pytest.raises(ab.errors.GraphError, match="duplicate-name"):
+        g.parameter("w", (), ab.float64)
+
+
+def test_a_new_parameter_is_not_compared_with_each_of_the_others() -> None:
+    looks = []
+
+    class Name(str):
+        def __hash__(self) -> int:
+            looks.append("hash")
+            return str.__hash__(self)
+
+        def __eq__(self, other: object) -> bool:
+            looks.append("equal")
+            return str.__eq__(self, other)
+
+    g = ab.Graph("many")
+    for number in range(100):
+        g.parameter(Name(f"p{number}"), (), ab.float64)
+    assert len(looks) < 500
 
 
 @pytest.mark.parametrize("shape", [(-1,), (2.5,), "ab", None])

@@ -198,6 +198,19 @@ def test_results_share_memory_with_nothing() -> None:
 
 
 @pytest.mark.proves("S4-25", "S4-27")
+def test_a_part_stays_as_it_was_when_it_was_applied(capsys) -> None:
+    part = ab.Graph("part")
+    x = part.parameter("x", (), ab.float64)
+    y = ab.sin(x)
+    part.set_outputs([y])
+    g = ab.Graph("whole")
+    applied = part(g.parameter("z", (), ab.float64))
+    part.set_outputs([x])
+    y.log("late")
+    assert g.compile(applied)(0.5) == np.sin(0.5)
+    assert capsys.readouterr().out == ""
+
+
 def test_names_branches_and_a_shared_part() -> None:
     def features(x):
         return ab.tanh(x * 2.0).named("features")

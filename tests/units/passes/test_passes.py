@@ -141,6 +141,58 @@ def test_gradient_nodes_keep_their_origin_through_passes() -> None:
     assert out.source.line == dx.source.line
 
 
+NOTHING_TO_DO = ab.trace(
+    ab.value_and_grad(lambda x, w: ab.tanh(x @ w).sum(), (0, 1)), *[np.eye(2)] * 2
+)
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_a_pass_that_finds_nothing_gives_the_very_same_graph(name) -> None:
+    graph, _ = run_passes(NOTHING_TO_DO)
+    rewrite = PASSES[name](graph)
+    assert rewrite.graph is graph
+    assert rewrite.report == []
+    assert all(rewrite.mapping[node.id] is node for node in graph)
+    assert [rewrite.moved(edge) for edge in graph.outputs] == [*graph.outputs]
+    optimised, reports = run_passes(graph)
+    assert optimised is graph
+    assert [(r.before, r.after) for r in reports] == [(len(graph), len(graph))] * len(DEFAULT)
+
+
+@pytest.mark.parametrize("passes", [None, ()])
+def test_what_its_owner_does_to_a_graph_later_changes_no_compiled_one(passes, capsys) -> None:
+    for backend in ("native", "reference"):
+        g = ab.Graph("owned")
+        x = g.parameter("x", (), ab.float64)
+        y, z = ab.sin(x), ab.cos(x)
+        first = g.compile(y + z, backend=backend, passes=passes)
+        second = g.compile(y, z, backend=backend, passes=passes)
+        y.log("late")
+        g.set_outputs([x])
+        assert first(0.0) == 1.0
+        assert second(0.0) == [0.0, 1.0]
+        assert g.compile(y, backend=backend, passes=passes)(0.0) == 0.0
+    assert capsys.readouterr().out.splitlines() == ["late = 0.0"] * 2
+
+
+def test_what_is_found_late_leaves_what_came_before() -> None:
+    g = ab.Graph("late")
+    x = g.parameter("x", (2,), ab.float64)
+    a = ab.sin(x).named("a")
+    b = ab.cos(a)
+    c = ab.sin(x)
+    g.set_outputs([b * c + 1.0, a])
+    rewrite = merge(g)
+    ab.check(rewrite.graph)
+    assert rewrite.graph is not g
+    assert ops(rewrite.graph) == ["sin", "cos", "multiply", "add"]
+    kept = rewrite.mapping[a.id]
+    assert kept is rewrite.mapping[c.id] is rewrite.graph.nodes[1]
+    assert kept.name == "a"
+    assert [s.line for s in kept.sources] == [a.source.line, c.source.line]
+    assert [s.line for s in rewrite.mapping[b.id].sources] == [b.source.line]
+
+
 def test_an_unknown_pass_lists_the_known_ones() -> None:
     g, _ = doubled()
     with pytest.raises(ab.errors.ArgumentError, match="unknown-pass") as caught:

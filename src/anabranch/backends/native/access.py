@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from anabranch.backends.native.emit import Emitter, Val, memory_type
 from anabranch.backends.native.view import Strides
 from anabranch.core.dtype import DType
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     """The array that a value lies in, and how a loop walks through it.
 
     `index` and `step` below count along the innermost axis; of the emitter's lanes the first

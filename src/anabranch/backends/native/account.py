@@ -11,6 +11,7 @@ from typing import Any
 from anabranch.backends import plan
 from anabranch.backends.native.claims import Copy
 from anabranch.backends.native.emit import Val
+from anabranch.backends.native.lowering import element, is_reduction, reason_against
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.memory import ALIGNMENT
 from anabranch.backends.native.program import Program
@@ -18,10 +19,7 @@ from anabranch.backends.native.schedule import (
     Key,
     Loop,
     Product,
-    element,
-    is_reduction,
     nodes_of,
-    reason_against,
 )
 from anabranch.backends.plan import Kernel, Memory, NodeLine, Plan, Stay
 from anabranch.core.aval import Aval, Shape

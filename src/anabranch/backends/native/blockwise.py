@@ -31,7 +31,6 @@ class BlockwiseCode(LoopCode):
         self._first_pointer, self._block_size = first, block
         super().__init__(name, finish.loop, finish.schedule, finish.vector_bytes, declared)
 
-    @property
     def _arguments(self) -> str:
         return "ptr %frame, i64 %row, i64 %column"
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from anabranch.backends.native.access import Access
 from anabranch.backends.native.emit import Emitter, Val, memory_type, register_type
+from anabranch.backends.native.lowering import is_heavy, is_reduction
 from anabranch.backends.native.partition import Cut, cut, time_of
 from anabranch.backends.native.reductions import REDUCTIONS, Reduction
-from anabranch.backends.native.schedule import Loop, Schedule, is_heavy, is_reduction, size_of
+from anabranch.backends.native.schedule import Loop, Schedule, size_of
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 from anabranch.core.node import Node
@@ -31,6 +32,7 @@ class ChunkWriter(Writer):
     name: str
     loop: Loop
     pointers: Sequence[tuple[int, int]]
+    _slots: Mapping[tuple[int, int], int]  # by key, its place among the pointers
     _schedule: Schedule
     _accesses: list[Access]
     _stores: list[tuple[Node, int]]
@@ -48,7 +50,7 @@ class ChunkWriter(Writer):
 
     def _time(self) -> float:
         nodes = [node for node in self.loop.nodes if node.id not in self._schedule.moved]
-        sizes = [(node.avals[0].dtype.itemsize, is_heavy(node)) for node in nodes]
+        sizes = [(node.avals[0].dtype.itemsize, is_heavy(node.op)) for node in nodes]
         bytes_ = sum(access.dtype.itemsize for access in self._accesses)
         return time_of(math.prod(self.loop.space), bytes_, sizes)
 
@@ -98,7 +100,7 @@ class ChunkWriter(Writer):
             size = size_of(self._node_of(i).avals[0])
             own = self._new(f"add i64 {self._times('%chunk', size)}, {self._parts[i]}")
             return self._new(f"getelementptr i8, ptr %parts, i64 {own}")
-        pointer = f"%p{self.pointers.index(access.key)}"
+        pointer = f"%p{self._slots[access.key]}"
         base = self._moved_on(pointer, access.dtype, str(access.offset))
         if self.cut is None:
             return base
@@ -117,7 +119,7 @@ class ChunkWriter(Writer):
             node = self._node_of(i)
             dtype, step = node.avals[0].dtype, size_of(node.avals[0])
             parts = self._new(f"getelementptr i8, ptr %parts, i64 {place}")
-            result = f"%p{self.pointers.index(self._accesses[i].key)}"
+            result = f"%p{self._slots[self._accesses[i].key]}"
             with self._counted(node.avals[0].size) as element:
                 first = self._moved_on(parts, dtype, element)
                 self._join_one(node, first, step, self._moved_on(result, dtype, element))

@@ -11,6 +11,7 @@ import numpy as np
 from anabranch.backends.native import memory
 from anabranch.backends.native.expand import constants_of
 from anabranch.backends.native.finishing import finish
+from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.schedule import (
     Island,
     Key,
@@ -20,7 +21,6 @@ from anabranch.backends.native.schedule import (
     Schedule,
     Step,
     Structured,
-    is_reduction,
     nodes_of,
     reads,
 )

@@ -7,6 +7,7 @@ bits, for every instruction here is exact or correctly rounded in each lane.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -56,6 +57,7 @@ def memory_type(dtype: DType) -> str:
     return register_type(dtype)
 
 
+@functools.lru_cache(maxsize=64)
 def register_bytes(dtype: DType) -> int:
     """The size of one element in registers; a bool is one bit of a mask."""
     return {"double": 8, "float": 4, "i1": 1}.get(register_type(dtype), dtype.itemsize)
@@ -377,6 +379,9 @@ class Emitter(Instructions):
 
 def _float_text(value: Any, dtype: DType) -> str:
     """A float constant in hexadecimal, exact: a float is written as the double of its value."""
-    with np.errstate(all="ignore"):
-        held = float(np.asarray(value).astype(dtype))
+    if type(value) is float and dtype == F64:
+        held = value
+    else:
+        with np.errstate(all="ignore"):
+            held = float(np.asarray(value).astype(dtype))
     return f"0x{struct.unpack('<Q', struct.pack('<d', held))[0]:016X}"

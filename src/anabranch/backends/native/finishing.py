@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.products import time_in_blocks
 from anabranch.backends.native.schedule import (
     Loop,
     Place,
     Product,
     Schedule,
-    is_reduction,
     reads,
 )
 

@@ -97,6 +97,7 @@ class Functions(Emitter):
     """An emitter with the tools for functions."""
 
     is_inside = False  # of the body of a function
+    longest = LONGEST_BODY
 
     def applied(self, function: Method, xs: Sequence[Val], attrs: dict[str, Any]) -> Val:
         """A function's value; in a long body as a call of what stands once in the module.
@@ -108,7 +109,7 @@ class Functions(Emitter):
             kind: Any = type(self)
             dtypes = tuple(x.dtype for x in xs)
             body = body_of(kind, function, self.lanes, dtypes, tuple(sorted(attrs.items())))
-            if len(self.lines) + body.length > LONGEST_BODY and body.length > SHORT:
+            if len(self.lines) + body.length > self.longest and body.length > SHORT:
                 return self._called(body, xs)
         return function(self, *xs, **attrs)
 

@@ -6,6 +6,7 @@ runs over vectors; its rest is one narrower, masked vector of the same instructi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,17 +19,13 @@ from anabranch.backends.native.emit import (
     register_bytes,
     register_type,
 )
+from anabranch.backends.native.lowering import element, is_reduction
 from anabranch.backends.native.ordering import ordered
-from anabranch.backends.native.schedule import (
-    Loop,
-    Place,
-    Schedule,
-    element,
-    is_reduction,
-)
+from anabranch.backends.native.schedule import Loop, Place, Schedule
 from anabranch.backends.native.view import Strides, row_major
 from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType
+from anabranch.core.identity import attrs_key, edge_key
 from anabranch.core.node import Literal, Node
 
 
@@ -52,23 +49,37 @@ class LoopCode(ChunkWriter):
         self._reads: dict[Any, int] = {}  # what a body asks for: its place among the accesses
         self._accesses: list[Access] = []
         self._stores: list[tuple[Node, int]] = []
+        self._turns = {node.id: turn for turn, node in enumerate(loop.nodes)}
+        self._rows: list[tuple[Any, ...]] = []
         self._gather_accesses()
-        self.pointers = list(dict.fromkeys(access.key for access in self._accesses))
+        self._slots = {key: i for i, key in enumerate(dict.fromkeys(a.key for a in self._accesses))}
+        self.pointers = list(self._slots)
         self._dims, self._steps = self._walk()
         self._lanes = self._width(vector_bytes)
         self._divide()
+
+    @functools.cached_property
+    def text(self) -> str:
+        """The function, written when it is asked for: of most loops there is an equal one."""
         if self.cut is not None:
             self._begin_chunk(self.cut)
         self._write()
-        self.text = self._text(f"define internal void @{name}({self._arguments})")
-        if self._parts:
-            self.text += "\n" + self._joining()
+        text = self._text(f"define internal void @{self.name}({self._arguments()})")
+        return f"{text}\n{self._joining()}" if self._parts else text
 
-    @property
     def _arguments(self) -> str:
         if self.cut is not None:
             return "ptr %frame, i64 %chunk"
         return ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
+
+    def signature(self) -> tuple[Any, ...]:
+        """What the text follows from, but for its name: equal for loops that can share it.
+
+        Ops and avals are told apart as objects, which the graph keeps for so long.
+        """
+        stores = [(self._turns[node.id], i) for node, i in self._stores]
+        accesses = [(self._slots[a.key], a.dtype, a.offset, a.strides) for a in self._accesses]
+        return self.loop.space, tuple(accesses), tuple(self._rows), tuple(stores)
 
     def _walk(self) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
         """The lengths of the axes, and for each access its steps."""
@@ -83,30 +94,39 @@ class LoopCode(ChunkWriter):
     # What is read and written
 
     def _gather_accesses(self) -> None:
+        """The accesses, and a row for each node of what its code follows from."""
+        moved, stored = self._schedule.moved, self._schedule.stored
         for node in self.loop.nodes:
-            moved = self._schedule.moved.get(node.id)
-            if moved is not None:
-                self._reads[node.id] = self._access(moved, node.avals[0].dtype)
+            aval = node.avals[0]
+            if node.id in moved:
+                self._reads[node.id] = i = self._access(moved[node.id], aval.dtype)
+                self._rows.append(("moved", i, id(aval)))
             else:
-                for edge in node.inputs:
-                    self._read(edge)
+                operands = [self._read(edge) for edge in node.inputs]
+                attrs = attrs_key(node) if node.attrs else ""
+                self._rows.append((id(node.op), id(aval), attrs, *operands))
         for node in self.loop.nodes:
-            if (node.id, 0) in self._schedule.stored:
+            if (node.id, 0) in stored:
                 place = self._schedule.places[node.id, 0]
                 strides = self._result_strides(node, place)
                 dtype, offset = node.avals[0].dtype, place.view.offset
                 self._accesses.append(Access(place.base, dtype, offset, strides))
                 self._stores.append((node, len(self._accesses) - 1))
 
-    def _read(self, edge: Any) -> None:
-        if isinstance(edge, Literal):
-            return
+    def _read(self, edge: Any) -> Any:
+        """A number's bits, the place in the loop, or an access, made if need be, and the aval."""
+        if type(edge) is Literal:
+            return edge_key(edge)
+        if self._is_here(edge):
+            return self._turns[edge.node.id]
         key = (edge.node.id, edge.index)
-        if key not in self._reads and not self._is_here(edge):
-            self._reads[key] = self._access(self._schedule.places[key], edge.aval.dtype)
+        i = self._reads.get(key)
+        if i is None:
+            i = self._reads[key] = self._access(self._schedule.places[key], edge.aval.dtype)
+        return i, id(edge.aval)
 
     def _is_here(self, edge: Any) -> bool:
-        return self._schedule.home.get(edge.node.id) is self.loop and not is_reduction(edge.node)
+        return edge.node.id in self._turns and not is_reduction(edge.node)
 
     def _access(self, place: Place, dtype: DType) -> int:
         view = place.view.broadcast_to(self.loop.space)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 ALIGNMENT = 64
 K = TypeVar("K", bound=Hashable)
@@ -16,8 +15,7 @@ def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(NamedTuple):
     """The memory of one value: where, how long, and from which step to which it is in use."""
 
     offset: int

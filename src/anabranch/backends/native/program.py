@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from anabranch.backends.native.calls import PAUSE
 from anabranch.backends.native.claims import Claims
@@ -22,13 +23,14 @@ from anabranch.backends.native.schedule import (
     Step,
     Structured,
 )
+from anabranch.backends.native.straight import StraightCode, is_straight
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 
 # What one module has at most. LLVM takes a multiple of a module's length in memory, and more than
 # a multiple of a function's length in time.
-MOST_STEPS = 256
 MOST_LINES = 20_000
+MOST_CALLING = 1_500  # lines of the function that runs the steps
 
 
 class Program(Claims):
@@ -72,7 +74,8 @@ class Program(Claims):
         self._vector_bytes = vector_bytes
         self._pointers = itertools.count()
         self._texts: list[str] = []
-        self._bodies: dict[str, str] = {}
+        self._bodies: dict[Any, str] = {}  # by text or signature, the function that has it
+        self._tables = itertools.count()
         self._scratch = 0  # behind the planned values, for one step at a time
         self._frame = 0  # pointers that the frame of a step has at most
         self.time = 0.0
@@ -92,10 +95,9 @@ class Program(Claims):
         modules: list[str] = []
         body: list[str] = []
         steps = lines = 0
-        most = 1 if self._is_timed else MOST_STEPS
         looks = set(pauses(self.steps, self._first_overwritten))
         for number, step in enumerate(self.steps):
-            if steps == most or lines > MOST_LINES:
+            if (steps and self._is_timed) or lines > MOST_LINES or len(body) > MOST_CALLING:
                 modules.append(self._module(f"part{len(modules)}", body))
                 body, steps, lines = [], 0, 0
             texts = len(self._texts)
@@ -152,10 +154,13 @@ class Program(Claims):
 
     def _loop(self, loop: Loop) -> list[str]:
         name = f"loop{len(self.loops)}"
-        code = LoopCode(name, loop, self.schedule, self._vector_bytes, self._declared)
+        kind = StraightCode if is_straight(loop) else LoopCode
+        code = kind(name, loop, self.schedule, self._vector_bytes, self._declared)
         self.loops.append(code)
-        name = self._named(code)
         self.time += code.time
+        if isinstance(code, StraightCode):
+            return self._straight(code)
+        name = self._named(code)
         pointers = [self._pointer(key) for key in code.pointers]
         if code.cut is None:
             return self._called(name, pointers)
@@ -164,6 +169,28 @@ class Program(Claims):
             pointers.append(self._scratch_of(code.name, code.scratch))
             lines.append(f"  call void @join_{name}(ptr %frame)")
         return [*self._shared(name, pointers, code.cut.chunks), *lines]
+
+    def _straight(self, code: StraightCode) -> list[str]:
+        """A call with what the caller owns, and with a table of where the rest lies."""
+        offsets = {key: self._offset(key) for key in code.pointers}
+        code.place([key for key in code.pointers if offsets[key] is None])
+        name = self._named(code)
+        pointers = [self._pointer(key) for key in code.given]
+        if code.placed:
+            table = f"@offsets{next(self._tables)}"
+            row = ", ".join(f"i64 {offsets[key]}" for key in code.placed)
+            self._texts.append(f"{table} = internal constant [{len(code.placed)} x i64] [{row}]")
+            pointers += [("%workspace", []), (table, [])]
+        return self._called(name, pointers)
+
+    def _offset(self, key: Key) -> int | None:
+        """Where in the workspace a value lies; None for one that the caller owns."""
+        part = self.schedule.parts.get(key)
+        if part is None:
+            return None if key in self._given else self.rooms[key].offset
+        base = self._offset(part.base)
+        size = int(self.schedule.stored[key].dtype.itemsize)
+        return None if base is None else base + part.view.offset * size
 
     def _shared(
         self, name: str, pointers: Sequence[tuple[str, list[str]]], chunks: int
@@ -204,9 +231,17 @@ class Program(Claims):
         return self._called(self._named(code), self._given_to(code))
 
     def _named(self, code: LoopCode | ProductCode | KernelCode) -> str:
-        """The name of the function; of an equal one if there is one already."""
+        """The name of the function; of an equal one if there is one already.
+
+        A loop like an earlier one is known as such before it is written.
+        """
+        signature = code.signature() if isinstance(code, LoopCode) else None
+        if signature in self._bodies:
+            return self._bodies[signature]
         head, _, body = code.text.partition(f"@{code.name}(")
         name = self._bodies.setdefault(f"{head}({body}", code.name)
+        if signature is not None:
+            self._bodies[signature] = name
         if name == code.name:
             self._texts.append(code.text)
         return name

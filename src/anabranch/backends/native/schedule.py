@@ -8,23 +8,19 @@ topological order, so the work is linear in the number of nodes.
 from __future__ import annotations
 
 import heapq
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from anabranch.backends.native.emit import Emitter, NotNativeError, Val, memory_type
 from anabranch.backends.native.expand import PRODUCT
-from anabranch.backends.native.mathematics import Mathematics
+from anabranch.backends.native.lowering import is_reduction, kind_of, reason_against
 from anabranch.backends.native.parts import fillings, has_rows, is_run, is_update, moved
-from anabranch.backends.native.reductions import REDUCTIONS
 from anabranch.backends.native.sinking import Sinking
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
-from anabranch.core.dtype import extremes, is_floating
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
-from anabranch.core.op import Kernel, MadeOf, Op, Unsupported
+from anabranch.core.op import Kernel
 
 Key = tuple[int, int]  # node id and output
 ALIGNMENT = 64
@@ -69,8 +65,7 @@ class Structured:
 Step = Loop | Island | Product | Structured
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where a value can be read once it is stored: through a view of another value's memory."""
 
     base: Key
@@ -184,8 +179,8 @@ class Schedule:
         """Found once for all nodes alike: most of a long program are."""
         if node.attrs:
             return reason_against(node)
-        kinds = [(edge.aval, type(edge) is Literal) for edge in node.inputs]
-        key = (node.op, node.avals, *kinds)
+        # Avals are told apart as objects, which the graph keeps: that is quick, and mostly enough.
+        key = (node.op, *map(id, node.avals), *[kind_of(edge) for edge in node.inputs])
         if key not in self._reasons:
             self._reasons[key] = reason_against(node)
         return self._reasons[key]
@@ -262,10 +257,12 @@ class Schedule:
 
     def _join(self, node: Node, space: Shape) -> None:
         stage = 0
+        homes = []
         for edge in node.inputs:
-            if isinstance(edge, Literal):
+            if type(edge) is Literal:
                 continue
             home = self.home.get(edge.node.id)
+            homes.append((edge, home))
             if home is not None and self.is_fused(edge.node, home, space):
                 stage = max(stage, home.stage)
             else:
@@ -277,8 +274,8 @@ class Schedule:
             self.steps.append(loop)
             if node.id not in self.moved:  # a copy is made when it is wanted, not with others
                 self._open[stage, space] = loop
-        for edge in node.inputs:  # what another loop made, an earlier one, is read from memory
-            if not isinstance(edge, Literal) and self.home.get(edge.node.id) is not loop:
+        for edge, home in homes:  # what another loop made, an earlier one, is read from memory
+            if home is not loop:
                 self.store(edge)
         loop.nodes.append(node)
         self.home[node.id] = loop
@@ -311,17 +308,6 @@ def nodes_of(step: Step) -> list[Node]:
     return [step.node, *(step.finish.nodes if isinstance(step, Product) and step.finish else ())]
 
 
-def is_reduction(node: Node) -> bool:
-    """Whether the node joins many elements to one."""
-    return isinstance(node.op.lower, str) and node.op.lower != PRODUCT
-
-
-def is_heavy(node: Node) -> bool:
-    """Whether one element takes many instructions, as those of most functions do."""
-    rule = node.op.scalar
-    return not is_reduction(node) and not (isinstance(rule, str) and hasattr(Emitter, rule))
-
-
 def size_of(aval: Aval) -> int:
     """The bytes of a value, rounded up so that the next one is aligned."""
     return -(-aval.size * aval.dtype.itemsize // ALIGNMENT) * ALIGNMENT
@@ -330,83 +316,6 @@ def size_of(aval: Aval) -> int:
 def space_of(node: Node) -> Shape:
     """What a loop that computes this node runs over."""
     return node.inputs[0].aval.shape if is_reduction(node) else node.avals[0].shape
-
-
-def reason_against(node: Node) -> str | None:
-    """Why there is no machine code for this node; None where there is."""
-    try:
-        for aval in (*node.avals, *(edge.aval for edge in node.inputs)):
-            memory_type(aval.dtype)
-        if node.op.lower == PRODUCT:
-            _try_product(node)
-        elif is_reduction(node):
-            _try_reduction(node)
-        elif isinstance(node.op.lower, MadeOf):
-            raise NotNativeError(f"{node.op.name} of such operands is left to NumPy")
-        elif isinstance(node.op.lower, Unsupported) and node.op.lower is not Op.lower:
-            raise NotNativeError(node.op.lower.reason)
-        elif isinstance(node.op.lower, Kernel):
-            pass  # it says so when it is written
-        elif callable(node.op.lower) and not isinstance(node.inputs[0], Literal):
-            pass
-        else:
-            _try_element(node)
-    except NotNativeError as reason:
-        return str(reason)
-    return None
-
-
-def _try_reduction(node: Node) -> None:
-    if node.op.lower not in REDUCTIONS:
-        raise NotNativeError(f"{node.op.name} has no machine code yet")
-    if isinstance(node.inputs[0], Literal):
-        raise NotNativeError("a number is reduced by NumPy")
-    if node.avals[0].dtype.itemsize == 2:
-        raise NotNativeError("sums of halves are made wide by NumPy")
-
-
-def _try_product(node: Node) -> None:
-    dtypes = {aval.dtype for aval in (*node.avals, *(edge.aval for edge in node.inputs))}
-    if len(dtypes) > 1 or not all(map(is_floating, dtypes)):
-        raise NotNativeError("products of such dtypes are left to NumPy")
-
-
-def _try_element(node: Node) -> None:
-    _try_numbers(node)
-    avals = [edge.aval for edge in node.inputs]
-    xs = [Val(f"%x{i}", aval.dtype, aval.weak) for i, aval in enumerate(avals)]
-    element(Mathematics(1, itertools.count(), set()), node, xs)
-
-
-def _try_numbers(node: Node) -> None:
-    """Refuse Python integers that may not fit the array's dtype: NumPy raises where they do not.
-
-    Comparisons take any.
-    """
-    dtype = node.avals[0].dtype
-    if dtype.kind not in "iu" or len(node.inputs) == 1:
-        return
-    low, high = extremes(dtype)
-    if dtype.itemsize == 8 and low < 0:
-        return
-    for edge in node.inputs:
-        is_number = edge.aval.weak and edge.aval.dtype.kind == "i"
-        if is_number and not (isinstance(edge, Literal) and low <= edge.value <= high):
-            raise NotNativeError("whether the number fits the dtype is checked by NumPy")
-
-
-def element(e: Emitter, node: Node, xs: list[Val]) -> Val:
-    """One elementwise node on values in registers."""
-    rule = node.op.scalar
-    if isinstance(rule, str) and hasattr(e, rule):
-        result: Val = getattr(e, rule)(*e.promoted(xs))
-    elif callable(rule):
-        result = rule(e, *xs, **node.attrs)
-    elif callable(node.op.lower) and isinstance(node.inputs[0], Literal):
-        result = xs[0]  # a number, moved
-    else:
-        raise NotNativeError(f"{node.op.name} has no machine code yet")
-    return e.convert(result, node.avals[0].dtype)
 
 
 def reads(loop: Loop) -> Iterator[Any]:

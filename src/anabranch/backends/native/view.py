@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from anabranch.core.aval import Shape
@@ -32,6 +33,7 @@ class View:
     offset: int = 0
 
     @staticmethod
+    @functools.lru_cache(maxsize=1024)
     def whole(shape: Shape) -> View:
         """The base itself."""
         return View(shape, row_major(shape))
@@ -53,6 +55,8 @@ class View:
         )
 
     def broadcast_to(self, shape: Shape) -> View:
+        if shape == self.shape and 1 not in shape:
+            return self
         missing = len(shape) - len(self.shape)
         strides = (0,) * missing + tuple(
             0 if n == 1 else step for n, step in zip(self.shape, self.strides, strict=True)

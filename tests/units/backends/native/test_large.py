@@ -5,7 +5,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.backends.native import program as program_module
-from anabranch.backends.native.program import MOST_LINES, MOST_STEPS, Program
+from anabranch.backends.native.program import MOST_CALLING, MOST_LINES, Program
 
 X = np.linspace(0.5, 1.5, 8)
 
@@ -60,7 +60,7 @@ def test_twice_the_graph_is_twice_the_code(kind: object) -> None:
 def test_no_function_and_no_module_is_longer_for_a_longer_graph() -> None:
     for program in (made(chain(12_000)), made(stages(1_200))):
         longest = max(functions(program.ir))
-        assert longest < 6 * MOST_STEPS
+        assert longest < 2 * MOST_CALLING
         assert max(text.count("\n") for text in program.modules) < MOST_LINES + 2 * longest
         assert len(program.modules) > 2
 
@@ -75,7 +75,7 @@ def test_a_program_in_parts_gives_what_one_in_one_piece_gives(
 
     whole = ab.compile(f, backend="native")
     wanted = whole(X, np.array([2]))
-    monkeypatch.setattr(program_module, "MOST_STEPS", 2)
+    monkeypatch.setattr(program_module, "MOST_CALLING", 2)
     parts = ab.compile(f, backend="native")
     np.testing.assert_array_equal(parts(X, np.array([2])), wanted)
     program = parts.program(X, np.array([2])).executable.program
@@ -86,7 +86,7 @@ def test_a_program_in_parts_gives_what_one_in_one_piece_gives(
 
 
 def test_a_failure_in_the_first_part_stops_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program_module, "MOST_STEPS", 1)
+    monkeypatch.setattr(program_module, "MOST_CALLING", 1)
 
     def f(x, i, j):
         return ab.take(ab.take(x, i) * 2.0, j)
@@ -122,3 +122,21 @@ def test_a_hundred_thousand_nodes_and_their_gradient() -> None:
         y, dy = y * factor + X, dy * factor + 1.0
     np.testing.assert_allclose(value, y.sum(), rtol=1e-12)
     np.testing.assert_allclose(slope, dy, rtol=1e-12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [100_000])
+def test_a_hundred_thousand_sines_of_a_number_and_their_slope(count: int) -> None:
+    def sines(x):
+        for _ in range(count):
+            x = ab.sin(x)
+        return x
+
+    run = ab.compile(ab.value_and_grad(sines), backend="native")
+    value, slope = run(0.7)
+    y, dy = 0.7, 1.0
+    for _ in range(count):
+        y, dy = np.sin(y), dy * np.cos(y)
+    np.testing.assert_allclose([value, slope], [y, dy], rtol=1e-9)
+    made = run.program(0.7).executable.program
+    assert len(made.ir) < 40 * count  # equal stretches share their code

@@ -62,6 +62,15 @@ def test_dead_values_make_room() -> None:
     assert made.workspace == 2 * 8 * 8 * 8  # one is read while the next is written
 
 
+def test_a_number_that_does_not_fit_is_refused_beside_one_that_does() -> None:
+    x = np.array([1, 2], np.int8)
+    assert ab.compile(lambda x: x + 100, backend="native")(x).tolist() == [101, 102]
+    for f in (lambda x: (x + 100, x + 300), lambda x: (x * 2, x * -200)):
+        for backend in ("native", "reference"):
+            with pytest.raises(OverflowError, match="out of bounds for int8"):
+                ab.compile(f, backend=backend)(x)
+
+
 @pytest.mark.slow
 def test_long_chains_are_cut_into_bodies_of_bounded_length() -> None:
     def f(x):
