@@ -19,6 +19,7 @@ from anabranch.backends.native.schedule import (
     Key,
     Loop,
     Product,
+    nodes_of,
 )
 from anabranch.backends.plan import Kernel, Memory, NodeLine, Plan, Stay
 from anabranch.core.aval import Aval, Shape
@@ -65,14 +66,19 @@ def _step(
 ) -> Kernel | plan.Island:
     if not isinstance(step, Loop) and step.node.id in reasons:
         return plan.Island(NodeLine.of(step.node), reasons[step.node.id])
-    nodes = step.nodes if isinstance(step, Loop) else [step.node]
+    nodes = nodes_of(step)
     lines = tuple(_line(program, node) for node in nodes)
     read, written = _read(program, step, nodes), _written(program, nodes)
     if isinstance(step, Loop):
         flops = sum(count.flops(node) for node in nodes) * math.prod(step.space)
         return Kernel("loop", lines, step.space, orders.get(id(step), ""), read, written, flops)
     space, flops = _of_its_own(step)
-    return Kernel(step.node.op.name, lines, space, "", read, written, flops)
+    order = ""
+    if isinstance(step, Product) and step.finish:
+        order = f"{' x '.join(map(str, space))}, and a loop over each block while it is near"
+        each = sum(count.flops(node) for node in step.finish.nodes)
+        flops += each * math.prod(step.finish.space)
+    return Kernel(step.node.op.name, lines, space, order, read, written, flops)
 
 
 def _of_its_own(step: Any) -> tuple[Shape, int]:
@@ -109,7 +115,9 @@ def _read(program: Program, step: Any, nodes: Iterable[Any]) -> int:
 
 def _is_in(schedule: Any, edge: Any, step: Any) -> bool:
     """Whether a value is in a register of this very step."""
-    return schedule.home.get(edge.node.id) is step and not is_reduction(edge.node)
+    loop = step.finish if isinstance(step, Product) else step
+    home = schedule.home.get(edge.node.id)
+    return home is not None and home is loop and not is_reduction(edge.node)
 
 
 def _written(program: Program, nodes: Iterable[Any]) -> int:

@@ -12,26 +12,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from anabranch.backends.native.operands import SPEED, Operand, Shapes
+from anabranch.backends.native.blockwise import BlockwiseCode, Finish
+from anabranch.backends.native.operands import SPEED, Operand, Shapes, second_cache
 from anabranch.backends.native.partition import CHUNK, MOST
+from anabranch.backends.native.schedule import Key
 from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, TileCode
 from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
 
-NEAR = 384 * 1024  # bytes of A that should stay in the second cache
-PACKED_FROM = 2 * 1024 * 1024  # bytes of A, which is packed then however it lies
-PACKED_B_FROM = 24 * 1024 * 1024  # the same of B, of which a tile reads whole vectors
-UNEVEN_FROM = 256 * 1024  # the same where its rows all fall on the same places of a cache
+NEAR = second_cache() * 3 // 4  # bytes of A that should stay there; no result depends on it
+PACKED_B_FROM = 768 * 1024  # bytes of B, which is packed then if enough rows gain by it
+UNEVEN_FROM = 256 * 1024  # bytes of A whose rows all fall on the same places of a cache
 PAGE = 4096
+LINE = 64  # bytes that a cache holds together
 FEW = 128  # rows for which B is not packed just because it is large
+FEW_STRAIGHT = 768  # the same where rows of B begin where lines of a cache do, and are read well
 FAR = 4096  # rows and columns in one block, about
 PACK = 128 * 1024  # bytes that a chunk packs
 
 # What the frame of a step holds, eight bytes each.
 _A, _B, _C, _PACKED_A, _PACKED_B, _DEPTH, _ADDS = range(7)
-_TILES, _WHOLE_TILES, _PANELS, _WHOLE_PANELS, _ACROSS, _PACKS_B = range(7, 13)
-_FRAME = 13
+_TILES, _WHOLE_TILES, _PANELS, _WHOLE_PANELS, _INNER, _PACKS_B = range(7, 13)
+_ROW, _COLUMN, _IS_LAST = range(13, 16)
+_FRAME = 16  # behind it: what a loop over each block of the result walks through
 
 
 @dataclass(frozen=True)
@@ -72,13 +76,22 @@ class BlockedCode(Writer):
 
     Attributes:
         scratch: bytes of workspace that it takes.
+        pointers: the values that the loop over each block walks through; `@name` takes their
+            pointers before the last.
+        finish_time: about how long that loop takes on one thread, in ns.
         text: the functions.
     """
 
     shares = True
 
     def __init__(
-        self, name: str, a: Operand, b: Operand, shapes: Shapes, declared: set[str]
+        self,
+        name: str,
+        a: Operand,
+        b: Operand,
+        shapes: Shapes,
+        declared: set[str],
+        finish: Finish | None = None,
     ) -> None:
         super().__init__(declared)
         self.name, self._shapes, self._dtype = name, shapes, shapes.dtype
@@ -95,6 +108,14 @@ class BlockedCode(Writer):
         self._tile = tile
         self._a = self._side_a(m, a)
         self._b = self._side_b(b)
+        self._finish = finish
+        self._finishing: dict[tuple[int, int], BlockwiseCode] = {}  # by the size of a block
+        self.pointers: list[Key] = []
+        self.finish_time = 0.0
+        if finish:
+            code = self._finished(tile.rows, tile.columns)
+            self.pointers += code.pointers
+            self.finish_time = code.time
         self._divide(m)
         room_a, room_b = (s.packed * s.room * min(s.far, s.panels) for s in (self._a, self._b))
         self.scratch = room_a + room_b
@@ -102,20 +123,21 @@ class BlockedCode(Writer):
         parts = [self._multiplying(), self._driving(room_a)]
         if packs_a or packs_b:
             parts.append(self._packing())
+        parts += [code.text for code in self._finishing.values()]
         self.text = "\n".join(parts)
 
     def _packs(self, a: Operand, b: Operand) -> tuple[bool, bool]:
         """Whether to pack A and B: where it saves more time than it takes."""
         if is_half(self._dtype):
             return True, True
-        (a_step, a_depth), b_step = a.view.strides[-2:], b.view.strides[-1]
+        (a_step, a_depth), (b_depth, b_step) = a.view.strides[-2:], b.view.strides[-2:]
         size = self._shapes.bytes
-
         rows, depth = a.view.shape[-2:]
         bytes_a, bytes_b = rows * depth * size, depth * b.view.shape[-1] * size
         is_uneven = max(a_step, a_depth) * size % PAGE == 0 and bytes_a > UNEVEN_FROM
-        packs_a = 1 not in (a_step, a_depth) or bytes_a > PACKED_FROM or is_uneven
-        packs_b = b_step != 1 or (bytes_b > PACKED_B_FROM and rows > FEW)
+        packs_a = 1 not in (a_step, a_depth) or is_uneven
+        few = FEW if b_depth * size % LINE else FEW_STRAIGHT
+        packs_b = b_step != 1 or (bytes_b > PACKED_B_FROM and rows > few)
         return packs_a, packs_b
 
     def _side_a(self, m: int, a: Operand) -> Side:
@@ -149,9 +171,12 @@ class BlockedCode(Writer):
     def _divide(self, m: int) -> None:
         """How many tiles and panels a chunk has."""
         tiles, panels = (min(side.panels, side.far) for side in (self._a, self._b))
-        time = self._time(min(m, FAR), min(self._n, FAR))
+        time = self._time(min(m, FAR), min(self._n, FAR)) + self.finish_time / self._blocks
         wanted = max(min(int(time / (2 * CHUNK)), MOST), 1)
         near = max(NEAR // (self._tile.rows * self._depth * self._shapes.bytes), 1)
+        # Neighbouring chunks share columns, which are mostly those of one weight, where all of A
+        # stays near; else they share what is near of A.
+        self._by_columns = tiles <= near
         down = -(-tiles // near)
         if panels * down < wanted:
             down = min(-(-wanted // panels), tiles)
@@ -253,8 +278,9 @@ class BlockedCode(Writer):
     def _multiplying(self) -> str:
         """`@multiply_name(frame, chunk)`: some tiles down, some panels across."""
         self._begin()
-        across = self._field(_ACROSS)
-        down, right = (self._int(word, "%chunk", across) for word in ("udiv", "urem"))
+        count = self._field(_INNER)
+        outer, inner = (self._int(word, "%chunk", count) for word in ("udiv", "urem"))
+        right, down = (outer, inner) if self._by_columns else (inner, outer)
         tiles, panels = self._field(_TILES), self._field(_PANELS)
         whole_tiles, whole_panels = self._field(_WHOLE_TILES), self._field(_WHOLE_PANELS)
         from_a, from_b = (
@@ -283,11 +309,34 @@ class BlockedCode(Writer):
                 steps = f"i64 {self._a.step}, i64 {self._a.depth_step}"
                 given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {self._b.depth_step}"
                 self._line(f"call void @{name}({given}, ptr {out}, i64 {self._n}, i1 {adds})")
+                if self._finish:
+                    start = self._int("mul", row, self._tile.rows)
+                    self._finish_block(rows, tile.columns, start, column)
 
             self._each(top, bottom, whole_tiles, self._a.last is not None, one)
 
         self._each(left, end, whole_panels, self._b.last is not None, panel)
         return self._text(f"define internal void @multiply_{self.name}(ptr %frame, i64 %chunk)")
+
+    def _finished(self, rows: int, columns: int) -> BlockwiseCode:
+        """What finishes blocks of this size."""
+        assert self._finish is not None
+        size = rows, columns
+        if size not in self._finishing:
+            name = f"{self.name}_finish_{rows}x{columns}"
+            made = BlockwiseCode(name, self._finish, self.declared, _FRAME, size)
+            self._finishing[size] = made
+        return self._finishing[size]
+
+    def _finish_block(self, rows: int, columns: int, row: str, column: str) -> None:
+        """Where a block of the result has its last contribution, the loop over it."""
+        name = self._finished(rows, columns).name
+        with self._if(self._int("icmp ne", self._field(_IS_LAST), 0)):
+            row, column = (
+                self._int("add", self._field(place), within)
+                for place, within in ((_ROW, row), (_COLUMN, column))
+            )
+            self._line(f"call void @{name}(ptr %frame, i64 {row}, i64 {column})")
 
     def _panel_at(self, side: Side, base: str, number: str) -> str:
         if side.packed:
@@ -300,16 +349,18 @@ class BlockedCode(Writer):
     def _driving(self, room_a: int) -> str:
         """`@name(a, b, c, scratch)`: the blocks in order, two steps for each."""
         self._begin()
-        self._line(f"%frame = alloca i64, i64 {_FRAME}")
+        self._line(f"%frame = alloca i64, i64 {_FRAME + len(self.pointers)}")
         self._set(_PACKED_A, "%scratch", "ptr")
         self._set(_PACKED_B, self._bytes_on("%scratch", str(room_a)), "ptr")
+        for i in range(len(self.pointers)):
+            self._set(_FRAME + i, f"%f{i}", "ptr")
         with self._counted(self._b.blocks) as right:
-            panels = self._in_block(self._b, right, _PANELS, _WHOLE_PANELS)
-            self._set(_ACROSS, self._groups(panels, self._panels_each))
+            self._in_block(self._b, right, _PANELS, _WHOLE_PANELS)
             with self._counted(self._blocks) as block, self._counted(self._a.blocks) as down:
                 self._one_block(right, block, down)
+        more = "".join(f", ptr %f{i}" for i in range(len(self.pointers)))
         return self._text(
-            f"define internal void @{self.name}(ptr %a, ptr %b, ptr %c, ptr %scratch)"
+            f"define internal void @{self.name}(ptr %a, ptr %b, ptr %c{more}, ptr %scratch)"
         )
 
     def _in_block(self, side: Side, block: str, count: int, whole: int) -> str:
@@ -323,6 +374,8 @@ class BlockedCode(Writer):
         first = self._int("mul", block, self._depth)
         self._set(_DEPTH, self._least(self._int("sub", self._k, first), self._depth))
         self._set(_ADDS, block)
+        is_last = self._int("icmp eq", block, self._blocks - 1)
+        self._set(_IS_LAST, self._new(f"zext i1 {is_last} to i64"))
         rows = self._int("mul", down, self._a.far * self._tile.rows)
         columns = self._int("mul", right, self._b.far * self._tile.columns)
         for place, base, side, start in ((_A, "%a", self._a, rows), (_B, "%b", self._b, columns)):
@@ -330,11 +383,16 @@ class BlockedCode(Writer):
             along = self._int("mul", first, side.depth_step)
             here = self._moved_on(base, self._dtype, self._int("add", moved, along))
             self._set(place, here, "ptr")
+        self._set(_ROW, rows)
+        self._set(_COLUMN, columns)
         corner = self._int("add", self._int("mul", rows, self._n), columns)
         self._set(_C, self._moved_on("%c", self._dtype, corner), "ptr")
         if self._a.packed or self._b.packed:
             self._pack_both(tiles, down)
-        chunks = self._int("mul", self._groups(tiles, self._tiles_each), self._field(_ACROSS))
+        down = self._groups(tiles, self._tiles_each)
+        across = self._groups(self._field(_PANELS), self._panels_each)
+        self._set(_INNER, down if self._by_columns else across)
+        chunks = self._int("mul", down, across)
         self._line(f"call void @pool(ptr @multiply_{self.name}, ptr %frame, i64 {chunks})")
 
     def _pack_both(self, tiles: str, down: str) -> None:

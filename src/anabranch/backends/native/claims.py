@@ -10,15 +10,18 @@ import numpy as np
 
 from anabranch.backends.native import memory
 from anabranch.backends.native.expand import constants_of
+from anabranch.backends.native.finishing import finish
 from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.schedule import (
     Island,
     Key,
     Loop,
     Place,
+    Product,
     Schedule,
     Step,
     Structured,
+    nodes_of,
     reads,
 )
 from anabranch.backends.native.view import View
@@ -61,6 +64,7 @@ class Claims:
         for node in (*graph.parameters, *self.constants):
             self._given[node.id, 0] = len(self._given)
         self.first_output = len(self._given)
+        finish(schedule)
         self.steps = schedule.steps
         self.donated = donated
         self._claim_outputs(donated)
@@ -114,7 +118,20 @@ class Claims:
         memory = (parameter.id, 0)
         if memory not in self._uses(writer):
             return True
-        return isinstance(writer, Loop) and self._reads_what_it_writes(writer, memory, key)
+        loop = writer
+        if isinstance(writer, Product) and writer.finish and key[0] != writer.node.id:
+            if memory in self._sources(writer.node):
+                return False
+            loop = writer.finish
+        return isinstance(loop, Loop) and self._reads_what_it_writes(loop, memory, key)
+
+    def _sources(self, node: Any) -> Iterator[Key]:
+        """The keys whose memory a node that stands alone reads."""
+        for edge in node.inputs:
+            if not isinstance(edge, Literal):
+                place = self.schedule.places.get((edge.node.id, edge.index))
+                if place is not None:
+                    yield place.base
 
     def _reads_what_it_writes(self, loop: Loop, memory: Key, key: Key) -> bool:
         """Whether a loop reads this memory only where it writes the value in the same iteration."""
@@ -140,7 +157,7 @@ class Claims:
 
     def _makes(self, step: Step) -> Iterator[Key]:
         """The keys that a step stores."""
-        for node in step.nodes if isinstance(step, Loop) else [step.node]:
+        for node in nodes_of(step):
             for index in range(len(node.avals)):
                 if (node.id, index) in self.schedule.stored:
                     yield node.id, index
@@ -148,13 +165,9 @@ class Claims:
     def _uses(self, step: Step) -> Iterator[Key]:
         """The keys whose memory a step touches."""
         schedule = self.schedule
-        nodes = step.nodes if isinstance(step, Loop) else [step.node]
-        edges = reads(step) if isinstance(step, Loop) else iter(step.node.inputs)
-        for edge in edges:
-            if not isinstance(edge, Literal):
-                place = schedule.places.get((edge.node.id, edge.index))
-                if place is not None:
-                    yield place.base
+        nodes = nodes_of(step)
+        for node in nodes:
+            yield from self._sources(node)
         for node in nodes:
             if node.id in schedule.moved:
                 yield schedule.moved[node.id].base

@@ -54,7 +54,7 @@ class LoopCode(ChunkWriter):
         self._gather_accesses()
         self._slots = {key: i for i, key in enumerate(dict.fromkeys(a.key for a in self._accesses))}
         self.pointers = list(self._slots)
-        self._dims, self._steps = joined(loop.space, [a.strides for a in self._accesses])
+        self._dims, self._steps = self._walk()
         self._lanes = self._width(vector_bytes)
         self._divide()
 
@@ -80,6 +80,10 @@ class LoopCode(ChunkWriter):
         stores = [(self._turns[node.id], i) for node, i in self._stores]
         accesses = [(self._slots[a.key], a.dtype, a.offset, a.strides) for a in self._accesses]
         return self.loop.space, tuple(accesses), tuple(self._rows), tuple(stores)
+
+    def _walk(self) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
+        """The lengths of the axes, and for each access its steps."""
+        return joined(self.loop.space, [access.strides for access in self._accesses])
 
     @property
     def order(self) -> str:

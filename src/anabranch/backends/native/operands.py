@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from dataclasses import dataclass, replace
 
@@ -16,13 +17,21 @@ from anabranch.core.dtype import DType
 _TILES = {64: (14, 2), 32: (6, 2), 16: (6, 2)}
 _NEON = (6, 4)
 WIDE = 8  # vectors of a tile of one row
-DEPTH = {8: 512, 4: 512}  # by element size: how much of the summed axis a block takes
+DEPTH = {8: 768, 4: 1024}  # by element size: how much of the summed axis a block takes
 SPEED = {8: 50.0, 4: 100.0}  # by element size: additions and multiplications in a ns, about
 
 
 def is_arm() -> bool:
     """Whether code is made for 64-bit ARM."""
     return platform.machine().lower() in ("aarch64", "arm64")
+
+
+def second_cache() -> int:
+    """Bytes of a processor's second cache; half a MiB where the system does not tell."""
+    try:
+        return max(os.sysconf("SC_LEVEL2_CACHE_SIZE"), 256 * 1024)
+    except (AttributeError, OSError, ValueError):
+        return 512 * 1024
 
 
 @dataclass(frozen=True)

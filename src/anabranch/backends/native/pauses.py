@@ -36,4 +36,5 @@ def nanoseconds(step: Loop | Product | Structured) -> float:
         touched = (*step.node.avals, *(edge.aval for edge in step.node.inputs))
         return _PER_MOVE * sum(int(aval.size) for aval in touched)
     left = step.node.inputs[0].aval
-    return step.node.avals[0].size * (left.shape[-1] if left.shape else 1) * _PER_TERM
+    finish = nanoseconds(step.finish) if step.finish else 0.0
+    return finish + step.node.avals[0].size * (left.shape[-1] if left.shape else 1) * _PER_TERM

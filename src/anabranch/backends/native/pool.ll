@@ -1,6 +1,7 @@
 ; How threads wait for chunks, claim them and tell that they are done; `pool.py` fills in {words}.
 
-@claim = internal global i64 0, align 64       ; the step's number << 32 | the next chunk
+; The step's number << 32 | chunks taken from the back << 16 | chunks taken from the front.
+@claim = internal global i64 0, align 64
 @finished = internal global i32 0, align 64    ; chunks of the step that are done
 @bell = internal global i32 0, align 64        ; rings once for each step
 @asleep = internal global i32 0
@@ -43,25 +44,35 @@ entry:
   ret i64 %t
 }
 
-; Claim one chunk and do it; false where none is left.
-define internal i1 @grab() {
+; Claim one chunk and do it; false where none is left. The caller takes them from the front, the
+; others from the back, so that each finds near what it made in the step before.
+define internal i1 @grab(i1 %back) {
 entry:
   %first = load atomic i64, ptr @claim acquire, align 64
+  %one = select i1 %back, i64 65536, i64 1
   br label %look
 look:
   %seen = phi i64 [%first, %entry], [%other, %again]
-  %next = trunc i64 %seen to i32
+  %both = trunc i64 %seen to i32
+  %fronts = and i32 %both, 65535
+  %backs = lshr i32 %both, 16
+  %gone = add i32 %fronts, %backs
   %count = load atomic i32, ptr @chunks monotonic, align 4
-  %none = icmp uge i32 %next, %count
+  %none = icmp uge i32 %gone, %count
   br i1 %none, label %nothing, label %try
 try:
-  %taken = add i64 %seen, 1
+  %taken = add i64 %seen, %one
   %pair = cmpxchg ptr @claim, i64 %seen, i64 %taken acq_rel acquire
   %mine = extractvalue {i64, i1} %pair, 1
-  br i1 %mine, label %work, label %again
+  br i1 %mine, label %found, label %again
 again:
   %other = extractvalue {i64, i1} %pair, 0
   br label %look
+found:
+  %end = sub i32 %count, 1
+  %last_one = sub i32 %end, %backs
+  %next = select i1 %back, i32 %last_one, i32 %fronts
+  br label %work
 work:
   %task = load ptr, ptr @task
   %frame = load ptr, ptr @frame
@@ -104,7 +115,7 @@ watch:
   br label %look
 look:
   %turn = phi i32 [0, %watch], [%turns, %idle], [0, %early]
-  %did = call i1 @grab()
+  %did = call i1 @grab(i1 true)
   br i1 %did, label %begin, label %idle
 idle:
   call void {pause}
@@ -236,7 +247,9 @@ entry:
   %limit = load atomic i32, ptr @limit monotonic, align 4
   %single = icmp sle i32 %limit, 1
   %short = icmp sle i64 %chunks, 1
-  %simple = or i1 %single, %short
+  %long = icmp sgt i64 %chunks, 65535
+  %apart = or i1 %short, %long
+  %simple = or i1 %single, %apart
   br i1 %simple, label %alone, label %ask
 ask:
   %pair = cmpxchg ptr @owned, i32 0, i32 1 acq_rel monotonic
@@ -267,7 +280,7 @@ ready:
   call void @ring(i32 %wanted)
   br label %work
 work:
-  %did = call i1 @grab()
+  %did = call i1 @grab(i1 false)
   br i1 %did, label %work, label %rest
 rest:
   call void @wait(i32 %count)

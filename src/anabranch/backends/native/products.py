@@ -10,6 +10,8 @@ import math
 from dataclasses import replace
 
 from anabranch.backends.native.blocks import BlockedCode
+from anabranch.backends.native.blockwise import Finish
+from anabranch.backends.native.emit import register_bytes
 from anabranch.backends.native.operands import DEPTH, SPEED, Operand, Shapes, matrix
 from anabranch.backends.native.partition import CHUNK, MOST, SHARED_FROM
 from anabranch.backends.native.schedule import Key, Product, Schedule
@@ -18,6 +20,7 @@ from anabranch.backends.native.vectors import FROM_AFAR, DotsCode, are_dots
 from anabranch.backends.native.view import row_major
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
+from anabranch.core.node import Node
 
 BLOCKED_FROM = 16_000.0  # ns on one thread
 MANY = 8  # products in a stack, which are shared as they are
@@ -47,11 +50,7 @@ class ProductCode(Writer):
         super().__init__(declared)
         node = product.node
         self.name = name
-        left, right = (schedule.places[e.node.id, e.index] for e in node.inputs)
-        self._a = matrix(left, True, len(left.view.shape) == 1)
-        self._b = matrix(right, False, len(right.view.shape) == 1)
-        if self._b.view.shape[-1] == 1:  # the same result, and the wider operand on the right
-            self._a, self._b = self._b.turned, self._a.turned
+        self._a, self._b = _operands(node, schedule)
         self._dtype = node.avals[0].dtype
         self._shapes = Shapes(self._dtype, vector_bytes)
         self._size = self._shapes.bytes
@@ -61,9 +60,16 @@ class ProductCode(Writer):
         self.pointers: list[Key] = [self._a.key, self._b.key, (node.id, 0)]
         self.scratch = 0
         self.time = self._time_of_one() * math.prod(self._batch)
+        loop = product.finish
+        self._finish = Finish(loop, schedule, vector_bytes) if loop else None
         self._one = self._large_or_dots(f"{name}_of")  # the function of one matrix, if it has one
         self.shares = self._one is not None and self._one.shares
-        arguments = "ptr %a, ptr %b, ptr %c, ptr %scratch"
+        self._more = ""  # what the loop over each block is given besides
+        if isinstance(self._one, BlockedCode):
+            self._more = "".join(f", ptr %f{i}" for i in range(len(self._one.pointers)))
+            self.pointers += self._one.pointers
+            self.time += self._one.finish_time
+        arguments = f"ptr %a, ptr %b, ptr %c{self._more}, ptr %scratch"
         chunks = self._chunks()
         if chunks > 1:
             self.shares = True
@@ -146,15 +152,13 @@ class ProductCode(Writer):
         limit = BLOCKED_FROM if math.prod(self._batch) < MANY else MANY_BLOCKED_FROM
         if not is_half(self._dtype) and self._time_of_one() < limit:
             return None
-        blocked = BlockedCode(*args)
+        blocked = BlockedCode(*args, self._finish)
         self.scratch = blocked.scratch
         return blocked
 
     def _time_of_one(self) -> float:
         """About how long one matrix takes, in ns: to multiply, or to read and write."""
-        touched = self.m * self.k + self.k * self.n + self.m * self.n
-        time = 2.0 * self.m * self.n * self.k / SPEED[self._size]
-        return max(time, touched * self._size * FROM_AFAR)
+        return _time(self.m, self.k, self.n, self._size)
 
     def _start(self, base: str, operand: Operand) -> str:
         return self._moved_on(base, self._dtype, str(operand.view.offset))
@@ -177,7 +181,9 @@ class ProductCode(Writer):
         if self._one is None:
             self._matrix(a, b, c)
         else:
-            self._line(f"call void @{self._one.name}(ptr {a}, ptr {b}, ptr {c}, ptr %scratch)")
+            self._line(
+                f"call void @{self._one.name}(ptr {a}, ptr {b}, ptr {c}{self._more}, ptr %scratch)"
+            )
 
     def _matrix(self, a: str, b: str, c: str) -> None:
         tile = self._shapes.tile(self.m, self.n)
@@ -262,3 +268,28 @@ class ProductCode(Writer):
             name, steps = PackAny(panel, self.declared).name, f"i64 {b_step}, i64 {column_step}"
         self._line(f"call void @{name}(i64 {k}, ptr {b}, {steps}, ptr %scratch)")
         return "%scratch"
+
+
+def _operands(node: Node, schedule: Schedule) -> tuple[Operand, Operand]:
+    left, right = (schedule.places[e.node.id, e.index] for e in node.inputs)
+    a = matrix(left, True, len(left.view.shape) == 1)
+    b = matrix(right, False, len(right.view.shape) == 1)
+    if b.view.shape[-1] == 1:  # the same result, and the wider operand on the right
+        return b.turned, a.turned
+    return a, b
+
+
+def _time(m: int, k: int, n: int, size: int) -> float:
+    touched = m * k + k * n + m * n
+    return max(2.0 * m * n * k / SPEED[size], touched * size * FROM_AFAR)
+
+
+def time_in_blocks(node: Node, schedule: Schedule) -> float | None:
+    """About how long a product of two matrices takes, in ns; None if it is not made in blocks."""
+    a, b = _operands(node, schedule)
+    (m, k), n = a.view.shape[-2:], b.view.shape[-1]
+    if a.batch or b.batch or min(m, n) < 2 or k == 0:
+        return None
+    dtype = node.avals[0].dtype
+    time = _time(m, k, n, register_bytes(dtype))
+    return time if is_half(dtype) or time >= BLOCKED_FROM else None

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from anabranch.backends.native.expand import PRODUCT
 from anabranch.backends.native.lowering import is_reduction, kind_of, reason_against
 from anabranch.backends.native.parts import fillings, has_rows, is_run, is_update, moved
+from anabranch.backends.native.sinking import Sinking
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.graph import Graph
@@ -46,10 +47,11 @@ class Island:
 
 @dataclass
 class Product:
-    """A product of matrices."""
+    """A product of matrices, and the loop that runs over each block of the result, if any."""
 
     node: Node
     stage: int
+    finish: Loop | None = None
 
 
 @dataclass
@@ -79,6 +81,7 @@ class Schedule:
         places: for each key that is read from memory, where.
         moved: for each node that a loop copies, where its elements come from.
         parts: the values that are computed where another one, put together from them, lies.
+        ready: for each key in memory, the first stage that may read it.
         wholes: those others, unless they only overwrite what was made for them.
     """
 
@@ -96,27 +99,28 @@ class Schedule:
         # By the value that they lead to: which entry of `places` or `moved` is a view of it.
         self._shown: dict[Key, list[tuple[dict[Any, Place], Any]]] = {}
         self.home: dict[int, Loop] = {}  # node id: the loop that computes it
-        self._ready: dict[Key, int] = {}  # the first stage that may read it from memory
+        self.ready: dict[Key, int] = {}
         self._open: dict[tuple[int, Shape], Loop] = {}
         self._reasons: dict[tuple[Any, ...], str | None] = {}
         for node in [*graph.parameters, *graph.order(graph.outputs)]:
-            if (node.id, 0) not in self._ready:
+            if (node.id, 0) not in self.ready:
                 self._place(node)
         for edge in graph.outputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
-        self.steps = self._ordered()
+        Sinking(self, LONGEST).run()
+        self.steps = self.ordered([step for step in self.steps if nodes_of(step)])
 
-    def _ordered(self) -> list[Step]:
+    def ordered(self, steps: list[Step]) -> list[Step]:
         """The steps as they are written, as far as each finds what it reads.
 
         What is made is then soon read, which caches and the memory plan like.
         """
-        maker = self._makers()
+        maker = self._makers(steps)
         waits: dict[int, int] = {}
         readers: dict[int, list[int]] = {}
-        last = [max(node.id for node in nodes_of(step)) for step in self.steps]
-        for number, step in enumerate(self.steps):
+        last = [max(node.id for node in nodes_of(step)) for step in steps]
+        for number, step in enumerate(steps):
             sources = {
                 maker.get(edge.node.id, number)
                 for node in nodes_of(step)
@@ -131,17 +135,17 @@ class Schedule:
         ordered = []
         while ready:
             _, number = heapq.heappop(ready)
-            ordered.append(self.steps[number])
+            ordered.append(steps[number])
             for reader in readers.get(number, ()):
                 waits[reader] -= 1
                 if not waits[reader]:
                     heapq.heappush(ready, (last[reader], reader))
-        assert len(ordered) == len(self.steps)
+        assert len(ordered) == len(steps)
         return ordered
 
-    def _makers(self) -> dict[int, int]:
+    def _makers(self, steps: list[Step]) -> dict[int, int]:
         """For each node the number of the step that computes what it shows."""
-        maker = {node.id: i for i, step in enumerate(self.steps) for node in nodes_of(step)}
+        maker = {node.id: i for i, step in enumerate(steps) for node in nodes_of(step)}
         for node in self.graph.order(self.graph.outputs):
             if node.kind == "op" and node.id not in maker:  # a view of what it takes
                 source = node.inputs[0].node.id
@@ -186,7 +190,7 @@ class Schedule:
             key = (node.id, index)
             self.stored[key] = aval
             self.places[key] = Place(key, View.whole(aval.shape))
-            self._ready[key] = ready
+            self.ready[key] = ready
 
     def _move(self, node: Node) -> None:
         """A node that only moves elements: a view of its input, or a loop that copies them."""
@@ -197,7 +201,7 @@ class Schedule:
             self._join(node, node.inputs[0].aval.shape)
         else:
             self._show(self.places, (node.id, 0), Place(source.base, view))
-            self._ready[node.id, 0] = self._ready[node.inputs[0].node.id, node.inputs[0].index]
+            self.ready[node.id, 0] = self.ready[node.inputs[0].node.id, node.inputs[0].index]
 
     def _show(self, places: dict[Any, Place], key: Any, place: Place) -> None:
         places[key] = place
@@ -244,7 +248,7 @@ class Schedule:
         for edge in node.inputs:
             if not isinstance(edge, Literal):
                 self.store(edge)
-                stage = max(stage, self._ready[edge.node.id, edge.index])
+                stage = max(stage, self.ready[edge.node.id, edge.index])
         return stage
 
     def _alone(self, node: Node, step: Island | Product | Structured) -> None:
@@ -263,7 +267,7 @@ class Schedule:
                 stage = max(stage, home.stage)
             else:
                 self.store(edge)
-                stage = max(stage, self._ready[edge.node.id, edge.index])
+                stage = max(stage, self.ready[edge.node.id, edge.index])
         loop = None if node.id in self.moved else self._open.get((stage, space))
         if loop is None or len(loop.nodes) == LONGEST:
             loop = Loop(space, stage)
@@ -280,6 +284,12 @@ class Schedule:
         """Whether a node's value can be had in registers in a loop over this space."""
         return home.space == space == node.avals[0].shape and not is_reduction(node)
 
+    def is_own(self, node: Node) -> bool:
+        """Whether a value has memory of its own that nothing else is a view of, and no user."""
+        key = (node.id, 0)
+        is_kept = key in self._results or key in self.parts or key in self.wholes
+        return not is_kept and key not in self._shown and node.id not in self.moved
+
     def store(self, edge: Any) -> Place:
         """Make sure that a value is in memory, and say where."""
         key = (edge.node.id, edge.index)
@@ -293,7 +303,9 @@ class Schedule:
 
 def nodes_of(step: Step) -> list[Node]:
     """The nodes that a step computes."""
-    return step.nodes if isinstance(step, Loop) else [step.node]
+    if isinstance(step, Loop):
+        return step.nodes
+    return [step.node, *(step.finish.nodes if isinstance(step, Product) and step.finish else ())]
 
 
 def size_of(aval: Aval) -> int:

@@ -13,6 +13,7 @@ from anabranch.backends.native.schedule import ALIGNMENT
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 
+LINE = 64  # bytes that come near at once
 UNROLLED = 2  # steps along the summed axis in one turn of the loop
 
 
@@ -143,10 +144,13 @@ class TileCode(VectorWriter):
     def _fetch_early(self) -> None:
         """Bring the rows of C near while the sums are made."""
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        kind = memory_type(self.tile.result)
-        for i in range(self.tile.rows):
-            place = self._at("%c", self._times("%rc", i), kind)
-            self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
+        tile, kind = self.tile, memory_type(self.tile.result)
+        each = max(LINE // tile.result.itemsize, 1)
+        for i in range(tile.rows):
+            row = self._at("%c", self._times("%rc", i), kind)
+            for j in range(0, tile.columns, each):
+                place = self._at(row, j, kind)
+                self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
 
     def _summed(self, rows: Sequence[str]) -> list[str]:
         """Two loops, of several steps a turn and of one; gives the names of the sums."""

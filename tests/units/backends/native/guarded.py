@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import anabranch as ab
-from anabranch.backends.native import calls
+from anabranch.backends.native import calls, products
 from anabranch.backends.native.executable import NativeExecutable
 from anabranch.backends.reference import ReferenceExecutable
 
@@ -112,6 +112,13 @@ def product(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     yield lambda a, b: a @ b, [values(rng, (2, 2, n), dtype), values(rng, n, dtype)]
 
 
+def finished(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
+    """Products that are made, and finished, block by block; small ones too."""
+    products.BLOCKED_FROM = 0.0
+    x, w, row, full = (values(rng, s, dtype) for s in ((15, 9), (9, n + 1), n + 1, (15, n + 1)))
+    yield lambda x, w, row, full: (ab.tanh(x @ w + row), (x @ w) * full), [x, w, row, full]
+
+
 def assembling(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     x, y = values(rng, (2, n), dtype), values(rng, (2, 3), dtype)
     yield lambda x, y: (ab.concatenate([x, y, x], 1), ab.concatenate([x, x * 2])), [x, y]
@@ -199,7 +206,7 @@ KINDS: dict[str, tuple[Callable[..., Iterator[Case]], tuple[Any, ...]]] = {
         (elementwise, ALL), (reduction, ALL), (moves, (*ALL, BOOL)), (product, (F64, F32)),
         (assembling, (*ALL, BOOL)), (gather, ALL), (scatter, ALL), (blocks, ALL),
         (labels, (F64, I8, BOOL)), (scans, ALL), (order, ALL), (random, (F64,)),
-        (windows, (F64, F32)),
+        (windows, (F64, F32)), (finished, (F64, F32)),
     )
 }  # fmt: skip
 

@@ -61,9 +61,11 @@ def in_small_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(products, "BLOCKED_FROM", 0.0)
     monkeypatch.setattr(blocks, "CHUNK", 1e-3)
     monkeypatch.setattr(blocks, "FEW", 0)
+    monkeypatch.setattr(blocks, "FEW_STRAIGHT", 0)
     monkeypatch.setattr(blocks, "PACK", 4096)
     if request.param == "narrow":
-        monkeypatch.setattr(blocks, "PACKED_FROM", 0)
+        monkeypatch.setattr(blocks, "UNEVEN_FROM", -1)
+        monkeypatch.setattr(blocks, "PAGE", 1)
         monkeypatch.setattr(blocks, "PACKED_B_FROM", 0)
         monkeypatch.setattr(blocks, "FAR", 40)
         monkeypatch.setattr(blocks, "NEAR", 1)
@@ -85,7 +87,7 @@ def test_blocks_of_every_size_and_layout(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(150, 150, 150), (40, 700, 300), (600, 513, 40)], ids=str)
+@pytest.mark.parametrize("size", [(150, 150, 150), (40, 700, 300), (600, 1030, 40)], ids=str)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_large_products_have_the_same_bits_for_any_number_of_threads(
     size: tuple[int, int, int], dtype: Any
