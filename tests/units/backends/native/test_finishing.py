@@ -184,3 +184,20 @@ def test_reports_tell_of_it() -> None:
     assert kernel.order == "64 x 128 x 256, and a loop over each block while it is near"
     assert kernel.written == 2 * 64 * 128 * 8  # the product, and what comes of it
     assert kernel.flops > 2 * 64 * 128 * 256 + 20 * 64 * 128
+
+
+@pytest.mark.proves("S0-22")
+def test_a_layer_is_finished_and_its_value_and_gradients_are_those_of_the_reference(
+    in_small_blocks: None,
+) -> None:
+    def loss(x: Any, w: Any, row: Any) -> Any:
+        return ab.sum(ab.relu(x @ w + row) ** 2)
+
+    x, w, row, _, _ = arrays(13, 17, 15, np.float64)
+    assert finishes(lambda *args: ab.relu(args[0] @ args[1] + args[2]), x, w, row)
+    f = ab.value_and_grad(loss, argnums=(0, 1, 2))
+    value, slopes = ab.compile(f, backend="native")(x, w, row)
+    wanted, its = ab.compile(f, backend="reference")(x, w, row)
+    assert value == pytest.approx(wanted, rel=1e-12)
+    for mine, other in zip(slopes, its, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
