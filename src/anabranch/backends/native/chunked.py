@@ -49,7 +49,12 @@ class ChunkWriter(Writer):
         self._is_last = ""  # whether it is the last chunk
 
     def _time(self) -> float:
-        nodes = [node for node in self.loop.nodes if node.id not in self._schedule.moved]
+        # The others only say where elements lie.
+        nodes = [
+            node
+            for node in self.loop.nodes
+            if node.id not in self._schedule.moved and (node.op.elementwise or is_reduction(node))
+        ]
         sizes = [(node.avals[0].dtype.itemsize, is_heavy(node.op)) for node in nodes]
         bytes_ = sum(access.dtype.itemsize for access in self._accesses)
         return time_of(math.prod(self.loop.space), bytes_, sizes)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 CHUNK = 8_000.0  # ns that one chunk should take at least
 MOST = 64  # chunks
 SHARED_FROM = 2 * CHUNK
-_BYTE = 0.02  # ns for moving a byte
-_LIGHT, _HEAVY = 0.05, 1.3  # ns for an operation on a float64
+_BYTE = 0.01  # ns for moving a byte
+_LIGHT, _HEAVY = 0.02, 1.3  # ns for an operation on a float64
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def cut(
     """
     if time < SHARED_FROM:
         return None
-    wanted = min(int(time / CHUNK), MOST)
+    # Chunks of half the length: among few, the threads that have one more would be waited for.
+    wanted = min(int(2.0 * time / CHUNK), MOST)
     best = None
     for axis, length in enumerate(lengths):
         size = unit if axis == len(lengths) - 1 else 1
