@@ -176,7 +176,7 @@ def test_long_bodies_call_functions_that_stand_once_in_the_module(
     short = compiled()
     value, ir = short(x), short.program.executable.program.ir
     assert len(re.findall(r"call \S+ x \S+ @erf_", ir)) > len(re.findall(r"define .*@erf_", ir)) > 0
-    monkeypatch.setattr(functions, "LONGEST_BODY", 10**6)
+    monkeypatch.setattr(functions.Functions, "longest", 10**6)
     inline = compiled()
     assert inline(x).tobytes() == value.tobytes()
     assert "@erf_" not in inline.program.executable.program.ir

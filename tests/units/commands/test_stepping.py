@@ -36,6 +36,9 @@ class Terminal:
         self.seen = ""
         self.pid = os.fork()
         if self.pid == 0:
+            signal.signal(
+                signal.SIGINT, signal.SIG_DFL
+            )  # ignored where tests run in the background
             os.setsid()
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
             for fd in (0, 1, 2):

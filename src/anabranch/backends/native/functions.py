@@ -22,7 +22,7 @@ from anabranch.core.op import float_for
 WORDS: dict[DType, DType] = {F64: np.dtype(np.int64), F32: np.dtype(np.int32)}
 Parts = tuple[Val, Val]
 Method = Callable[..., Val]
-LONGEST_BODY, SHORT = 600, 24  # instructions: of a loop, of a function that is never called
+SHORT = 24  # instructions of a function that is never called
 
 
 def on_floats(function: Method) -> Method:
@@ -97,7 +97,7 @@ class Functions(Emitter):
     """An emitter with the tools for functions."""
 
     is_inside = False  # of the body of a function
-    longest = LONGEST_BODY
+    longest = 600  # instructions of a loop behind which functions are called
 
     def applied(self, function: Method, xs: Sequence[Val], attrs: dict[str, Any]) -> Val:
         """A function's value; in a long body as a call of what stands once in the module.
