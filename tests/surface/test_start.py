@@ -209,7 +209,6 @@ def test_importing_the_package_loads_what_every_program_needs_and_no_more() -> N
 def test_a_second_start_loads_nothing_that_writes_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("llvmlite")
     tmp_path.chmod(0o700)
     monkeypatch.setenv("ANABRANCH_CACHE_DIR", str(tmp_path))
     program = LOADED.replace(

@@ -38,13 +38,12 @@ class Conversions(Operators):
         self._require_no_history()
         return np.array(self.value, dtype)
 
-    def _require_no_history(self, who: str = "NumPy", what: str = "an array") -> None:
+    def _require_no_history(self, need: str = "NumPy needs an array", way: str = "data") -> None:
         if self._tracked and state.recording:
-            word = "data" if what == "an array" else "item()"
             raise TraceError(
                 "recorded-value",
-                f"{who} needs {what}, but this tensor is recorded and would lose its history",
-                hint=f"x.{word} is that; ab has functions of NumPy's names",
+                f"{need}, but this tensor is recorded and would lose its history",
+                hint=f"x.{way} is that; ab has functions of NumPy's names",
             )
 
     def __bool__(self) -> bool:
@@ -57,7 +56,7 @@ class Conversions(Operators):
         if is_item_assignment():
             self._require_no_history()
         elif state.transforms:
-            self._require_no_history("float()", "a number")
+            self._require_no_history("float() needs a number", "item()")
         return float(self.value)
 
     def __int__(self) -> int:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import types
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from anabranch.backends.base import Box, Boxed, Call, Pattern, Same
 from anabranch.core.config import Options, options
+from anabranch.core.record import record
 from anabranch.core.values import ARRAYS
 from anabranch.frontends.containers import unflatten
 from anabranch.frontends.execution import Program
@@ -91,7 +91,7 @@ def _captured(value: Any, with_tensors: bool) -> Any:
     return Boxed(value, _TENSOR if with_tensors else Box(Tensor, _TENSOR.slot))
 
 
-@dataclass(frozen=True)
+@record
 class _Tensor:
     """In a container: the tensor around the value of this number."""
 

@@ -12,6 +12,7 @@ import anabranch as ab
 from anabranch.backends.plan import Kernel, Limits
 from anabranch.frontends.explaining import Explanation
 
+PASSES = ["prune", "fold", "algebra", "merge", "prune"]
 X = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
 
 
@@ -99,13 +100,7 @@ def test_calls_back_have_reasons_and_steps_their_order() -> None:
 
 def test_passes_are_told_with_lines() -> None:
     found = told(lambda x: (x * 1.0 + 2.0) * (x + 2.0), X)
-    assert [report.name for report in found.passes] == [
-        "prune",
-        "fold",
-        "algebra",
-        "merge",
-        "prune",
-    ]
+    assert [report.name for report in found.passes] == PASSES
     assert (len(found.built), len(found.optimised)) == (5, 3)
     assert any("merged add (test_explain.py:" in line for line in str(found).splitlines())
 
@@ -195,13 +190,7 @@ def test_what_was_optimised_is_told_pass_by_pass_and_loop_by_loop() -> None:
         return ab.exp(x * x) + x * x
 
     found = told(f, X)
-    assert [report.name for report in found.passes] == [
-        "prune",
-        "fold",
-        "algebra",
-        "merge",
-        "prune",
-    ]
+    assert [report.name for report in found.passes] == PASSES
     assert [len(one.nodes) for one in found.kernels] == [3]
     apart = told(f, X, without="merge")
     assert "merge" not in [report.name for report in apart.passes]

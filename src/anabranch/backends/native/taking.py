@@ -108,9 +108,6 @@ class Taking(TableWriter):
         else:
             kind, parts = pattern
             self._require(self._type_is(held, kind.kind if isinstance(kind, Box) else kind))
-            if isinstance(kind, Box):
-                self._take_pattern(self._boxed(held, kind), parts[0], depth + 1)
-                return
             for part, inner in self._parts(held, kind, parts):
                 self._take_pattern(part, inner, depth + 1)
 
@@ -123,8 +120,13 @@ class Taking(TableWriter):
         self._require(self._new(f"icmp ne ptr {value}, null"))
         return value
 
-    def _parts(self, held: str, kind: type, parts: Sequence[Any]) -> Iterator[tuple[str, Pattern]]:
+    def _parts(
+        self, held: str, kind: type | Box, parts: Sequence[Any]
+    ) -> Iterator[tuple[str, Pattern]]:
         """Each part of a container and its pattern, once it has as many as it should."""
+        if isinstance(kind, Box):
+            yield self._boxed(held, kind), parts[0]
+            return
         if kind is dict:
             count = self._call("i64", "PyDict_Size", f"ptr {held}")
         else:
