@@ -78,6 +78,7 @@ class BlockedCode(Writer):
         scratch: bytes of workspace that it takes.
         pointers: the values that the loop over each block walks through; `@name` takes their
             pointers before the last.
+        more: those pointers as arguments, with a comma before each.
         finish_time: about how long that loop takes on one thread, in ns.
         text: the functions.
     """
@@ -116,6 +117,7 @@ class BlockedCode(Writer):
             code = self._finished(tile.rows, tile.columns)
             self.pointers += code.pointers
             self.finish_time = code.time
+        self.more = "".join(f", ptr %f{i}" for i in range(len(self.pointers)))
         self._divide(m)
         room_a, room_b = (s.packed * s.room * min(s.far, s.panels) for s in (self._a, self._b))
         self.scratch = room_a + room_b
@@ -358,9 +360,8 @@ class BlockedCode(Writer):
             self._in_block(self._b, right, _PANELS, _WHOLE_PANELS)
             with self._counted(self._blocks) as block, self._counted(self._a.blocks) as down:
                 self._one_block(right, block, down)
-        more = "".join(f", ptr %f{i}" for i in range(len(self.pointers)))
         return self._text(
-            f"define internal void @{self.name}(ptr %a, ptr %b, ptr %c{more}, ptr %scratch)"
+            f"define internal void @{self.name}(ptr %a, ptr %b, ptr %c{self.more}, ptr %scratch)"
         )
 
     def _in_block(self, side: Side, block: str, count: int, whole: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from anabranch.backends.native.blocks import BlockedCode
 from anabranch.backends.native.blockwise import Finish
@@ -66,7 +67,7 @@ class ProductCode(Writer):
         self.shares = self._one is not None and self._one.shares
         self._more = ""  # what the loop over each block is given besides
         if isinstance(self._one, BlockedCode):
-            self._more = "".join(f", ptr %f{i}" for i in range(len(self._one.pointers)))
+            self._more = self._one.more
             self.pointers += self._one.pointers
             self.time += self._one.finish_time
         arguments = f"ptr %a, ptr %b, ptr %c{self._more}, ptr %scratch"
@@ -149,8 +150,7 @@ class ProductCode(Writer):
             return None
         if are_dots(self._a, self._b) and not is_half(self._dtype):
             return DotsCode(*args)
-        limit = BLOCKED_FROM if math.prod(self._batch) < MANY else MANY_BLOCKED_FROM
-        if not is_half(self._dtype) and self._time_of_one() < limit:
+        if not _is_blocked(self._dtype, self._time_of_one(), math.prod(self._batch)):
             return None
         blocked = BlockedCode(*args, self._finish)
         self.scratch = blocked.scratch
@@ -284,6 +284,11 @@ def _time(m: int, k: int, n: int, size: int) -> float:
     return max(2.0 * m * n * k / SPEED[size], touched * size * FROM_AFAR)
 
 
+def _is_blocked(dtype: Any, time: float, count: int = 1) -> bool:
+    """Whether products that take this long each are made in blocks; halves are added up there."""
+    return is_half(dtype) or time >= (BLOCKED_FROM if count < MANY else MANY_BLOCKED_FROM)
+
+
 def time_in_blocks(node: Node, schedule: Schedule) -> float | None:
     """About how long a product of two matrices takes, in ns; None if it is not made in blocks."""
     a, b = _operands(node, schedule)
@@ -292,4 +297,4 @@ def time_in_blocks(node: Node, schedule: Schedule) -> float | None:
         return None
     dtype = node.avals[0].dtype
     time = _time(m, k, n, register_bytes(dtype))
-    return time if is_half(dtype) or time >= BLOCKED_FROM else None
+    return time if _is_blocked(dtype, time) else None
