@@ -171,7 +171,7 @@ FUNCTIONS: dict[str, Function] = {
         lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
         np.logaddexp,
         bound=3.0,
-        unit=lambda exact, x, y: max(abs(x), abs(y), abs(exact)),
+        unit=lambda exact, x, y: max(abs(max(x, y)), abs(exact)),
         operands=two_of_a_kind,
     ),
     "one_minus_square": Function(lambda x: 1 - x * x, None, [(-2, 2)]),

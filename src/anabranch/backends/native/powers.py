@@ -6,7 +6,7 @@ import math
 
 from anabranch.backends.native import coefficients as fitted
 from anabranch.backends.native.emit import F32, F64, NotNativeError, Val
-from anabranch.backends.native.functions import in_float64, on_floats
+from anabranch.backends.native.functions import Parts, in_float64, on_floats
 from anabranch.backends.native.logarithms import Logarithms
 from anabranch.core.dtype import is_floating
 
@@ -119,11 +119,20 @@ class Powers(Logarithms):
 
     @on_floats
     def xlogy(self, x: Val, y: Val) -> Val:
-        return self.select(self.isnan(y), y, self.absorb(x, self.log(y)))
+        return self._times_logarithm(x, y, self.log_in_parts(y))
 
     @on_floats
     def xlog1py(self, x: Val, y: Val) -> Val:
-        return self.select(self.isnan(y), y, self.absorb(x, self.log1p(y)))
+        return self._times_logarithm(x, y, self.log1p_in_parts(y))
+
+    def _times_logarithm(self, x: Val, y: Val, logarithm: Parts) -> Val:
+        """x times a logarithm in two parts, rounded once; a zero wins, but not against NaN in y."""
+        high, low = logarithm
+        value = self.fma(x, high, self.multiply(x, low))
+        # The first part decides of the sign of a zero, and of what is infinite.
+        decides = self.compared("fcmp ueq", value, self._c(x, 0.0))
+        value = self.select(decides, self.multiply(x, high), value)
+        return self.select(self.isnan(y), y, self._unpoisoned(value, x))
 
     @on_floats
     def xdivy(self, x: Val, y: Val) -> Val:
