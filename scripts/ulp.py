@@ -152,7 +152,7 @@ FUNCTIONS: dict[str, Function] = {
     "cbrt": Function(lambda x: mp.sign(x) * mp.cbrt(abs(x)), np.cbrt, [ALL]),
     "cos": Function(mp.cos, np.cos, [ALL], digits=1300),
     "cosh": Function(mp.cosh, np.cosh, [(-3, 3), ALL]),
-    "digamma": Function(digamma, None, [(0, 3), (-4, 20)], 8.0, digamma_unit),
+    "digamma": Function(digamma, None, [(0, 3), (-4, 20)], unit=digamma_unit),
     "erf": Function(mp.erf, None, [(-1, 1), (-6, 6)]),
     "erfc": Function(lambda x: mp.erfc(x) if x < 30 else mp.mpf(0), None, [(-1, 1), (-6, 28)]),
     "erfinv": Function(ranges=[(-1, 1), (0.999, 1)], near=erfinv),
@@ -162,7 +162,7 @@ FUNCTIONS: dict[str, Function] = {
     "exp_square": Function(lambda x: mp.exp(x * x), None, [(-2, 2), (-26.6, 26.6)]),
     "expm1": Function(mp.expm1, np.expm1, [(-1, 1), (-40, 710)]),
     "hypot": Function(mp.hypot, np.hypot, operands=two_of_a_kind),
-    "lgamma": Function(lgamma, None, [(0, 4), (-4, 20)], 4.0, lgamma_unit),
+    "lgamma": Function(lgamma, None, [(0, 4), (-4, 20)], unit=lgamma_unit),
     "log": Function(positive(mp.log), np.log, [(0.5, 2), (0, 30)]),
     "log10": Function(positive(mp.log10), np.log10, [(0.5, 2), (0, 30)]),
     "log1p": Function(inside(-1, math.inf, mp.log1p), np.log1p, [(-1, 1), (-1, 30)]),
@@ -170,7 +170,6 @@ FUNCTIONS: dict[str, Function] = {
     "logaddexp": Function(
         lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
         np.logaddexp,
-        bound=3.0,
         unit=lambda exact, x, y: max(abs(max(x, y)), abs(exact)),
         operands=two_of_a_kind,
     ),
@@ -179,7 +178,6 @@ FUNCTIONS: dict[str, Function] = {
         lambda x: mp.psi(1, x) if 0 < x < 1e8 else None,
         None,
         [(0, 3), (0, 20)],
-        10.0,
         attrs={"n": 1},
     ),
     "power": Function(power, np.power, operands=power_operands),
@@ -197,10 +195,10 @@ FUNCTIONS: dict[str, Function] = {
     "tanh": Function(mp.tanh, np.tanh, [(-1, 1), (-20, 20)]),
     "xdivy": Function(lambda x, y: x / y if y else None, np.divide, operands=two_of_a_kind),
     "xlog1py": Function(
-        lambda x, y: x * mp.log1p(y) if x and y > -1 else None, bound=3.0, operands=two_of_a_kind
+        lambda x, y: x * mp.log1p(y) if x and y > -1 else None, operands=two_of_a_kind
     ),
     "xlogy": Function(
-        lambda x, y: x * mp.log(y) if x and y > 0 else None, bound=3.0, operands=two_of_a_kind
+        lambda x, y: x * mp.log(y) if x and y > 0 else None, operands=two_of_a_kind
     ),
 }
 EDGES = [
