@@ -22,8 +22,12 @@ from anabranch.core.registry import lookup, registered_ops
 SCRIPT = Path(__file__).parents[2] / "scripts" / "ulp.py"
 SPEC = importlib.util.spec_from_file_location("ulp", SCRIPT)
 ulp: Any = importlib.util.module_from_spec(SPEC)
-sys.modules["ulp"] = ulp  # dataclasses look their module up
-SPEC.loader.exec_module(ulp)
+sys.modules["ulp"] = ulp
+sys.path.insert(0, str(SCRIPT.parent))  # what it imports lies beside it
+try:
+    SPEC.loader.exec_module(ulp)
+finally:
+    sys.path.remove(str(SCRIPT.parent))
 
 inf, nan = math.inf, math.nan
 NAMES = list(ulp.FUNCTIONS)

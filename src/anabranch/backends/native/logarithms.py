@@ -31,7 +31,7 @@ class Logarithms(Exponentials):
         return self.fma(e, self._c(g, high), self.subtract(g, self.subtract(half, tail)))
 
     def _log_parts(self, g: Val, g_rest: Val | None = None) -> Parts:
-        """The same for e = 0, in two parts of about 60 digits together; of a g in two parts, too."""
+        """The same for e = 0, in two parts of about 60 digits; of a g in two parts, too."""
         s = self.divide(g, self.add(g, self._c(g, 2.0)))
         z = self.multiply(s, s)
         rest = self.multiply(z, self.polynomial(z, self.table(g, "LOG")))
@@ -119,7 +119,7 @@ class Logarithms(Exponentials):
         return self._to_base(x, "LOG10")
 
     def _split_sum(self, u: Val, lost: Val) -> tuple[Val, Val, Val]:
-        """g, its rest and e with u + lost = (1 + g + rest) 2**e: u normal, `lost` at most about 1."""
+        """g, a rest and e with u + lost = (1 + g + rest) 2**e; u normal, `lost` at most about 1."""
         m, e = self.split(u)
         # Of a large sum what is lost is nothing, whatever its exponent.
         bounded = self.whole(self.select(self.below(e, 100.0), e, self._c(e, 100.0)))
