@@ -196,40 +196,50 @@ class GammaFunctions(ErrorFunctions):
         nothing, one = self._c(x, 0.0), self._c(x, 1.0)
         is_low, is_first = self.less(x, nothing), self.below(a, 1.0)
         inverse = self.divide(one, a)
-        value = self._digamma_ahead(a, inverse, is_first)
-        positive = self.select(is_first, self.subtract(value, inverse), value)
+        lost = self.multiply(inverse, self.fma(self.negative(inverse), a, one))
+        value, rest = self._digamma_ahead(a, inverse, is_first)
+        below, behind = self.any_sum_parts(value, self.negative(inverse))
+        below = self.add(below, self.add(behind, self.subtract(rest, lost)))
+        positive = self.select(is_first, below, self.add(value, rest))
         # digamma(1 - x) - digamma(x) = pi cot(pi x)
         ahead, behind = self.any_sum_parts(value, inverse)
-        ahead, behind = self.select(is_first, value, ahead), self.select(is_first, nothing, behind)
-        cotangent, rest = self._cotangent(a)
-        mirrored, more = self.any_sum_parts(ahead, cotangent)
+        ahead = self.select(is_first, value, ahead)
+        rest = self.select(is_first, rest, self.add(rest, self.add(behind, lost)))
+        cotangent, more = self._cotangent(a)
+        mirrored, behind = self.any_sum_parts(ahead, cotangent)
+        more = self.add(behind, self.add(more, rest))
         is_finite = self.below(self.absolute(mirrored), math.inf)
-        more = self.select(is_finite, self.add(more, self.add(rest, behind)), nothing)
+        mirrored = self.add(mirrored, self.select(is_finite, more, nothing))
+        # As x where that is so small that there is nothing but its inverse.
+        positive = self.select(self.below(a, 1e-300), self.negative(inverse), positive)
         at_zero = self.negative(self.copysign(self._c(x, math.inf), x))
         return self.first_of(
             (self.equal(x, nothing), at_zero),
             (self._is_pole(x), self._c(x, math.nan)),
-            (is_low, self.add(mirrored, more)),
+            (is_low, mirrored),
+            (self.equal(x, self._c(x, math.inf)), x),
             otherwise=positive,
         )
 
-    def _digamma_ahead(self, a: Val, inverse: Val, is_first: Val) -> Val:
-        """digamma(a) from 1 on, digamma(1 + a) below."""
+    def _digamma_ahead(self, a: Val, inverse: Val, is_first: Val) -> Parts:
+        """digamma(a) from 1 on, digamma(1 + a) below; in two parts."""
         root = tables.entry("digamma_root")
         one, nothing = self._c(a, 1.0), self._c(a, 0.0)
         ahead = self.select(is_first, one, nothing)
         place = self.add(a, ahead)
-        middle = self.add(*self.binned(("digamma_zero", "digamma"), place, a, ahead))
-        distance = self.subtract(a, self.subtract(self._c(a, root["head"]), ahead))
-        distance = self.subtract(distance, self._c(a, root["tail"]))
+        head, tail = self.binned(("digamma_zero", "digamma"), place, a, ahead)
+        distance, lost = self.any_sum_parts(a, self.subtract(ahead, self._c(a, root["head"])))
+        lost = self.subtract(lost, self._c(a, root["tail"]))
+        zero, rest = self.product_parts(distance, head)
+        rest = self.fma(distance, tail, self.fma(lost, self.add(head, tail), rest))
         square = self.square(inverse)
         large = self.multiply(square, self._series("digamma_series", square))
         large = self.fma(self._c(a, 0.5), inverse, large)
         high, low = self.log_in_parts(a)
-        return self.first_of(
-            (self.below(place, 2.0), self.multiply(distance, middle)),
-            (self.below(place, LARGE), middle),
-            otherwise=self.subtract(high, self.subtract(large, low)),
+        is_zero, is_middle = self.below(place, 2.0), self.below(place, LARGE)
+        return (
+            self.first_of((is_zero, zero), (is_middle, head), otherwise=high),
+            self.first_of((is_zero, rest), (is_middle, tail), otherwise=self.subtract(low, large)),
         )
 
     def polygamma(self, x: Val, n: int) -> Val:

@@ -28,7 +28,7 @@ def gather(k: KernelCode) -> None:
             with k.when(inside):
                 k.copied(source, target)
             with k.when(k._new(f"xor i1 {inside}, true")):
-                k.filled(target, attrs["fill"])
+                k.filled(target, attrs.get("fill", 0))
 
 
 def scatter(k: KernelCode) -> None:
