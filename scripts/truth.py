@@ -170,6 +170,12 @@ FUNCTIONS: dict[str, Function] = {
         attrs={"n": 1},
     ),
     "power": Function(power, np.power, operands=power_operands),
+    "power_derivative": Function(
+        lambda x, y: mp.log(x) * mp.power(x, y) if x > 0 else None,
+        lambda x, y: np.log(x) * np.power(x, y),
+        operands=power_operands,
+        attrs={"orders": (0, 1)},
+    ),
     "rsqrt": Function(positive(lambda x: 1 / mp.sqrt(x)), lambda x: 1 / np.sqrt(x), [(0, 30)]),
     "sech_squared": Function(lambda x: 1 / mp.cosh(x) ** 2, None, [(-2, 2), (-373, 373)]),
     "sigmoid": Function(lambda x: 1 / (1 + mp.exp(-x)), None, [(-2, 2), (-746, 40)]),
