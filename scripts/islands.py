@@ -2,13 +2,14 @@
 
     python scripts/islands.py
 
-Every sample of every operation, with its floating inputs in every dtype, and its gradient where it
-has one: graphs as `ab.compile` makes them. `docs/native.md` keeps the table.
+Every sample of every operation, with its floating inputs and its indices in every dtype, and its
+gradient where it has one, as passes leave them. `docs/native.md` keeps the table.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -19,10 +20,12 @@ import anabranch as ab
 from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program
 from anabranch.core.dtype import is_floating
+from anabranch.core.registry import registered_ops
 from anabranch.testing.cases import Case, cases, floating, outputs_of
 
 KINDS = ("float64", "float32", "float16", "int64", "int8", "uint8", "uint64", "bool", "complex128")
 VECTOR_BYTES = 64
+MOST = 20  # names that a row lists
 Found = dict[tuple[str, str], list[tuple[str, str, str]]]
 
 
@@ -87,3 +90,29 @@ def islands(ops: Iterable[ab.Op]) -> tuple[Found, int, int]:
             for island in program.islands:
                 found[island.node.op.name, island.reason].append((op.name, way, kind))
     return found, count, whole
+
+
+def table() -> str:
+    """The list of islands as Markdown: a row for each reason, with the operations it holds of."""
+    found, count, whole = islands(op for op in registered_ops() if op.arity != 0)
+    reasons: dict[str, dict[str, int]] = defaultdict(dict)
+    for (name, reason), rows in found.items():
+        # One reason for all dtypes of a kind, and for all operations that are named in it.
+        reason = re.sub(r"^complex\w+ ", "complex ", reason.replace(name, "it"))
+        reasons[reason][name] = reasons[reason].get(name, 0) + len(rows)
+    lines = [
+        f"Of {count:,} programs, {whole:,} have no call back.",
+        "",
+        "| why | calls back | of |",
+        "|---|---|---|",
+    ]
+    for reason, names in sorted(reasons.items(), key=lambda row: -sum(row[1].values())):
+        shown = ", ".join(f"`{name}`" for name in sorted(names))
+        if len(names) > MOST:
+            shown = f"{len(names)} operations"
+        lines.append(f"| {reason} | {sum(names.values()):,} | {shown} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())
