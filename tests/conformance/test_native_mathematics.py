@@ -135,6 +135,12 @@ def test_special_values_of_derivatives_of_powers(orders: tuple[int, int], dtype:
     agree("power_derivative", *pairs(SPECIAL.astype(dtype)), orders=orders)
 
 
+@pytest.mark.parametrize("orders", [(0, 1), *ORDERS])
+def test_derivatives_of_powers_beyond_the_range_of_numbers(orders: tuple[int, int]) -> None:
+    x = np.array([1.0000000000000002, 1.0000000000000002, 0.4142135623730951, 3.0, 1e-200])
+    agree("power_derivative", x, np.array([1e22, -1e22, 1.7e308, 1e9, 1e3]), orders=orders)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_body_and_tail_have_the_same_bits(name: str) -> None:
