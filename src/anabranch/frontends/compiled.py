@@ -267,7 +267,9 @@ class CompiledFunction:
             ]
             lines += [f"  reads {name} at each call" for name in held]
             lines += [f"  constant {line}" for line in trace.constants]
-            lines += [f"  fixed number {k} = {v!r}" for k, v in trace.baked.items()]
+            lines += [
+                f"  number {k} = {v!r} is part of the program" for k, v in trace.baked.items()
+            ]
         return "\n".join(dict.fromkeys(lines))
 
     def __repr__(self) -> str:
