@@ -211,7 +211,10 @@ def _is_the_librarys(reach: Reach) -> bool:
 
 
 def _is_library_object(value: Any) -> bool:
-    name = value.__name__ if isinstance(value, types.ModuleType) else type(value).__module__
+    if isinstance(value, types.ModuleType):
+        name = value.__name__
+    else:
+        name = (value if isinstance(value, type) else type(value)).__module__
     return _is_library_function(value) or name.split(".")[0] in ("anabranch", "numpy")
 
 

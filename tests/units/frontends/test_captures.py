@@ -456,6 +456,9 @@ def test_an_array_that_the_function_replaces_is_what_it_was(made) -> None:
 def test_numbers_of_the_library_are_no_part_of_the_program() -> None:
     f = ab.compile(ab.value_and_grad(ab.grad(lambda x: x * x * x), argnums=0))
     f(2.0)
+    by_class = ab.compile(lambda x: x * len(ab.Node.__name__) + ab.Node.index)  # a number
+    by_class(2.0)
+    assert by_class.trace(2.0).baked == {}
     assert f.trace(2.0).baked == {} and "number" not in f.explain_compiles()
 
 
