@@ -26,6 +26,7 @@ _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
 _WRITTEN = 64  # entries of a container that somebody has written out, not collected
 _OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
+_GONE = object()  # what a look gives that fails
 _CONTAINERS = (dict, list, tuple)
 _GLOBAL, _EXTENDED = opcode.opmap["LOAD_GLOBAL"], opcode.EXTENDED_ARG
 
@@ -114,7 +115,7 @@ def _now(reach: Reach) -> Any:
     try:
         return reach.read()
     except Exception:  # the path is gone, or an object on it answers in its own way
-        return None
+        return _GONE
 
 
 def _extent(container: Any) -> Any:
