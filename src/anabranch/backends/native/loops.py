@@ -7,11 +7,12 @@ runs over vectors; its rest is one narrower, masked vector of the same instructi
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anabranch.backends.native.access import Access
 from anabranch.backends.native.chunked import STRIP, Bases, ChunkWriter
+from anabranch.backends.native.contraction import TakenUp, contracted, taken_up
 from anabranch.backends.native.emit import (
     Emitter,
     Val,
@@ -20,6 +21,7 @@ from anabranch.backends.native.emit import (
     register_type,
 )
 from anabranch.backends.native.lowering import element, is_reduction
+from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.ordering import ordered
 from anabranch.backends.native.schedule import Loop, Place, Schedule
 from anabranch.backends.native.view import Strides, row_major
@@ -51,6 +53,8 @@ class LoopCode(ChunkWriter):
         self._stores: list[tuple[Node, int]] = []
         self._turns = {node.id: turn for turn, node in enumerate(loop.nodes)}
         self._rows: list[tuple[Any, ...]] = []
+        self._taken_up = self._contractions()
+        self._products = {taken.product.id for taken in self._taken_up.values()}
         self._gather_accesses()
         self._slots = {key: i for i, key in enumerate(dict.fromkeys(a.key for a in self._accesses))}
         self.pointers = list(self._slots)
@@ -88,8 +92,17 @@ class LoopCode(ChunkWriter):
     @property
     def order(self) -> str:
         """The loops, outermost first, and how many elements the innermost takes at once."""
-        lengths = " x ".join(map(str, self._dims)) or "1"
-        return lengths if self._lanes == 1 else f"{lengths}, {self._lanes} at once"
+        told = " x ".join(map(str, self._dims)) or "1"
+        if self._lanes > 1:
+            told += f", {self._lanes} at once"
+        if self._taken_up:
+            told += f", {len(self._taken_up)} of the products rounded with their sums"
+        return told
+
+    def _contractions(self) -> dict[int, TakenUp]:
+        if not self._schedule.contracts:
+            return {}
+        return taken_up(self.loop.nodes, self._schedule.moved, self._schedule.stored)
 
     # What is read and written
 
@@ -291,7 +304,7 @@ class LoopCode(ChunkWriter):
         return spread
 
     def _body(
-        self, e: Emitter, bases: Bases, index: str, count: int, spread: dict[int, Val]
+        self, e: Mathematics, bases: Bases, index: str, count: int, spread: dict[int, Val]
     ) -> dict[int, Val]:
         """Every node for the elements from `index` on; `count` of the lanes are real."""
         loaded = dict(spread)
@@ -302,18 +315,25 @@ class LoopCode(ChunkWriter):
         for node in self.loop.nodes:
             if node.id in self._schedule.moved:
                 values[node.id] = loaded[self._reads[node.id]]
-                continue
-            xs = [self._operand(e, edge, loaded, values) for edge in node.inputs]
-            if is_reduction(node):
-                values[node.id] = e.convert(xs[0], node.avals[0].dtype)
-            else:
-                values[node.id] = element(e, node, xs)
+            elif is_reduction(node):
+                x = self._operand(e, node.inputs[0], loaded, values)
+                values[node.id] = e.convert(x, node.avals[0].dtype)
+            elif node.id not in self._products:
+                operand = functools.partial(self._operand, e, loaded=loaded, values=values)
+                values[node.id] = self._computed(e, node, operand)
         for node, i in self._stores:
             if not is_reduction(node):
                 self._accesses[i].store(e, bases[i], index, self._step(i), count, values[node.id])
             elif self._step(i) != 0 or not self._dims:
                 self._accumulate(e, node, i, bases[i], index, count, values[node.id])
         return values
+
+    def _computed(self, e: Mathematics, node: Node, operand: Callable[[Any], Val]) -> Val:
+        """An elementwise node, whose operands this function finds."""
+        taken = self._taken_up.get(node.id)
+        if taken is not None:
+            return contracted(e, node, taken, operand)
+        return element(e, node, [operand(edge) for edge in node.inputs])
 
     def _operand(
         self, e: Emitter, edge: Any, loaded: dict[int, Val], values: dict[int, Val]
