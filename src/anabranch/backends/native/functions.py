@@ -155,6 +155,13 @@ class Functions(Emitter):
             result = self.fma(result, square, pair)
         return result
 
+    def horner(self, x: Val, given: Sequence[float]) -> Val:
+        """The fewest instructions, one after the other: for short ones."""
+        result = self._c(x, given[-1])
+        for c in reversed(given[:-1]):
+            result = self.fma(result, x, self._c(x, c))
+        return result
+
     def table(self, x: Val, name: str) -> Any:
         """The fitted numbers of this name for the dtype of x."""
         found: Any = getattr(fitted, f"{name}_{8 * x.dtype.itemsize}")
