@@ -98,8 +98,8 @@ def table() -> str:
     reasons: dict[str, dict[str, int]] = defaultdict(dict)
     for (name, reason), rows in found.items():
         # One reason for all dtypes of a kind, and for all operations that are named in it.
-        reason = re.sub(r"^complex\w+ ", "complex ", reason.replace(name, "it"))
-        reasons[reason][name] = reasons[reason].get(name, 0) + len(rows)
+        shared = re.sub(r"^complex\w+ ", "complex ", reason.replace(name, "it"))
+        reasons[shared][name] = reasons[shared].get(name, 0) + len(rows)
     lines = [
         f"Of {count:,} programs, {whole:,} have no call back.",
         "",

@@ -15,8 +15,9 @@ from anabranch.core.record import record
 from anabranch.core.values import ARRAYS
 from anabranch.frontends.containers import unflatten
 from anabranch.frontends.execution import Program
+from anabranch.frontends.static import Static
 from anabranch.frontends.tensor import Tensor
-from anabranch.frontends.trace import Static, Trace
+from anabranch.frontends.trace import Trace
 
 _NUMBERS = (float, int, bool)
 _MANY = 256  # looks at what a function captured, in one call

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anabranch.core.attention import attention
-from anabranch.core.aval import Aval, aval_of
+from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
@@ -19,11 +19,11 @@ from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
 from anabranch.core.source import warn
 from anabranch.core.strictness import strictly
-from anabranch.core.values import ARRAYS
 from anabranch.errors import ArgumentError, TraceError
 from anabranch.frontends.captures import Guard, Reachable, guards
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
 from anabranch.frontends.manual import Graph as ManualGraph
+from anabranch.frontends.static import Static, leaf_aval
 from anabranch.frontends.tensor import Tensor
 from anabranch.ops.layout import broadcast_to
 
@@ -33,13 +33,6 @@ else:
     rewriting = LateModule("anabranch.passes.rewrite")
 
 Signature = Sequence[Any]
-
-
-class Static:
-    """An argument leaf that is part of the program: a string, a callable, what `static` names."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class TraceGraph(Graph):
@@ -113,25 +106,6 @@ class Trace:
         """The function's result from the graph's outputs."""
         leaves = [one.value if isinstance(one, Static) else values[one] for one in self.outputs]
         return unflatten(self.structure, leaves)
-
-
-def leaf_aval(value: Any) -> Aval | Static:
-    """What a trace knows of an argument leaf; Static for strings and callables.
-
-    Raises:
-        ArgumentError: `[bad-argument]` for other objects.
-    """
-    if isinstance(value, (*ARRAYS, Tensor, Edge)) or type(value) in NUMBERS:
-        return aval_of(value)
-    if isinstance(value, Static):
-        return value
-    if isinstance(value, str | bytes) or callable(value):
-        return Static(value)
-    raise ArgumentError(
-        "bad-argument",
-        f"a compiled function cannot take a {type(value).__name__} as an array",
-        hint='ab.compile(f, static="self") names arguments that are part of the program',
-    )
 
 
 def trace_function(
