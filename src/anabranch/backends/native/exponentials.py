@@ -117,15 +117,19 @@ class Exponentials(Functions):
 
     def exp2_of_parts(self, x: Parts) -> Val:
         """2**x for an x in two parts that is small enough for `scaled`."""
-        value, rest, n = self.exp2_parts(x)
-        return self.scaled(self.add(value, rest), n)
+        part, n = self._exp2_reduced(x)
+        return self.scaled(self.add(part, self._c(part, 1.0)), n)
 
-    def exp2_parts(self, x: Parts) -> tuple[Val, Val, Val]:
+    def exp2_in_parts(self, x: Parts) -> tuple[Val, Val, Val]:
         """value, rest and n with 2**x = (value + rest) 2**n."""
+        part, n = self._exp2_reduced(x)
+        return (*self.sum_parts(self._c(part, 1.0), part), n)
+
+    def _exp2_reduced(self, x: Parts) -> tuple[Val, Val]:
+        """part and n with 2**x = (1 + part) 2**n."""
         n = self.call("roundeven", x[0], x[0])
         f = self.add(self.subtract(x[0], n), x[1])
-        r = self.multiply(f, self._c(f, math.log(2)))
-        return (*self.sum_parts(self._c(r, 1.0), self._expm1_reduced(r)), n)
+        return self._expm1_reduced(self.multiply(f, self._c(f, math.log(2)))), n
 
     @on_floats
     def exp(self, x: Val) -> Val:
