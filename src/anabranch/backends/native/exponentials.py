@@ -109,11 +109,11 @@ class Exponentials(Functions):
         )
         return self.multiply(self.fma(first, part, first), second)
 
-    def times_power_below(self, x: Val, turned: Val) -> Val:
-        """x 2**n, rounded once, for an x near 1 and the n, at most 0, that `turned` ends with."""
+    def times_power_below(self, x: Val, turned: Val, less: int = 0) -> Val:
+        """x 2**n, rounded once, for an x near 1 and the n + less that `turned` ends with, n <= 2."""
         k = 512 if x.dtype == F64 else 64
         power = self._power(self._as_exponent(turned), x.dtype, k)
-        return self.multiply(self.multiply(x, power), self._c(x, 2.0**-k))
+        return self.multiply(self.multiply(x, power), self._c(x, 2.0 ** -(k + less)))
 
     def exp2_of_parts(self, x: Parts) -> Val:
         """2**x for an x in two parts that is small enough for `scaled`."""
@@ -247,17 +247,15 @@ class Exponentials(Functions):
         is_low = self.below(x, 0.0)
         part = self.select(is_low, h.v, h.u)
         turned = self.select(is_low, h.turned, self.number(2, h.turned.dtype))
-        first, second = self._two_exponents(turned)
-        q = self._raised_by(h.q, first)
         more = self.fma(h.rest, self.add(part, self._c(x, 1.0)), part)
-        return self.multiply(self.fma(q, more, q), self._raised_by(self._c(x, 0.25), second))
+        return self.times_power_below(self.fma(h.q, more, h.q), turned, 2)
 
     @on_floats
     def sech_squared(self, x: Val) -> Val:
-        # 4 p (1 + u) (1 + v) q**2; the power of two is in the factors, so that a subnormal result
-        # is rounded once.
+        # 4 p (1 + u) (1 + v) q**2; the power of two comes last, so that a subnormal result is
+        # rounded once.
         h = self._halved(x)
-        one, other = (self._raised_by(h.q, half) for half in self._two_exponents(h.turned))
         product = self.fma(h.c, self.add(h.c, self._c(x, 2.0)), self.negative(h.square))
         more = self.add(product, self.add(h.rest, h.rest))
-        return self.fma(one, other, self.multiply(one, self.multiply(other, more)))
+        value = self.fma(h.q, h.q, self.multiply(h.q, self.multiply(h.q, more)))
+        return self.times_power_below(value, h.turned, 0)
