@@ -117,6 +117,16 @@ def exp_numbers(degree: int) -> list[float]:
     return weighted(exp_rest, lambda t: abs(t) ** 3, -HALF_LOG_2, HALF_LOG_2, degree)
 
 
+def coth_numbers(degree: int) -> list[float]:
+    """x coth(x) = 1 + t * COTH(t), with t = x*x, up to log(2)/4"""
+
+    def rest(t: Any) -> Any:
+        x = mp.sqrt(t)
+        return (x * mp.coth(x) - 1) / t
+
+    return weighted(rest, lambda t: t, mp.mpf(0), (HALF_LOG_2 / 2) ** 2, degree)
+
+
 def erf_tail(degree: int, end: float) -> list[float]:
     """exp(x*x) erfc(x) (x + ERF_TURN) = ERF_TAIL(u) as far as 1 - erfc(x) needs it."""
 
@@ -187,6 +197,8 @@ def main() -> None:
             print_numbers(f"{name}_{bits}", fitted(f, low, high, degree))
     for bits, degree in ((64, 8), (32, 3)):
         print_numbers(f"EXP_{bits}", exp_numbers(degree))
+    for bits, degree in ((64, 4), (32, 1)):
+        print_numbers(f"COTH_{bits}", coth_numbers(degree))
     for bits, degree, end in ((64, 12, 6.0), (32, 6, 4.0)):
         print_numbers(f"ERF_TAIL_{bits}", erf_tail(degree, end))
     print(f"HALF_PI = {tuple(parts(mp.pi / 2, 53, 3))!r}")

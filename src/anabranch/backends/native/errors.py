@@ -24,7 +24,7 @@ class ErrorFunctions(Circular):
     def _erfc_positive(self, a: Val) -> Val:
         """erfc(a) from ERF_END on: the bell curve times a function that changes slowly."""
         a = self.at_most(a, self.bell_end(a))
-        n, r, s = self.exp_of_square(a, True)
+        turned, r, s = self.exp_of_square(a, True)
         one, turn = self._c(a, 1.0), self._c(a, fitted.ERFCX_TURN)
         d, lost = self.any_sum_parts(a, turn)
         w = self.divide(one, d)
@@ -38,7 +38,7 @@ class ErrorFunctions(Circular):
         slow_rest = self.fma(w, value_rest, self.fma(w_rest, value, slow_rest))
         rest = self.fma(slow, s, self.fma(slow_rest, r, slow_rest))
         rest = self.fma(slow, r, rest)
-        return self.times_power_below(self.add(slow, rest), n)
+        return self.times_power_below(self.add(slow, rest), turned)
 
     def _erfcx(self, u: Val, u_rest: Val) -> Parts:
         """The polynomial at u + u_rest, its first steps without error."""

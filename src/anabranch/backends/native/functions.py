@@ -156,6 +156,13 @@ class Functions(Emitter):
             result = self.fma(result, square, pair)
         return result
 
+    def horner(self, x: Val, given: Sequence[float]) -> Val:
+        """The fewest instructions, one after the other: for short ones."""
+        result = self._c(x, given[-1])
+        for c in reversed(given[:-1]):
+            result = self.fma(result, x, self._c(x, c))
+        return result
+
     def table(self, x: Val, name: str) -> Any:
         """The fitted numbers of this name for the dtype of x."""
         found: Any = getattr(fitted, f"{name}_{8 * x.dtype.itemsize}")
@@ -278,19 +285,12 @@ class Functions(Emitter):
         given = ", ".join(f"{self.type(register_type(x.dtype))} {x.text}" for x in (*xs, value))
         kind = self.type(register_type(value.dtype))
         self.lines += [f"  br label %{before}", f"{before}:"]
-        is_any = self._any(mask)
+        is_any = self.any_lane(mask)
         self.lines += [f"  br i1 {is_any}, label %{inner}, label %{after}", f"{inner}:"]
         found = self.once(f"call {kind} @{function}({given})")
         self.lines += [f"  br label %{after}", f"{after}:"]
         text = self.once(f"phi {kind} [{value.text}, %{before}], [{found}, %{inner}]")
         return Val(text, value.dtype)
-
-    def _any(self, mask: Val) -> str:
-        if self.lanes == 1:
-            return mask.text
-        function = f"@llvm.vector.reduce.or.v{self.lanes}i1"
-        self.declared.add(f"declare i1 {function}(<{self.lanes} x i1>)")
-        return self.new(f"call i1 {function}(<{self.lanes} x i1> {mask.text})")
 
     def while_any(
         self,
@@ -307,7 +307,7 @@ class Functions(Emitter):
         self.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
         place = len(self.lines)
         held = [Val(f"%v{self.new_number()}", x.dtype) for x in state]
-        self.lines.append(f"  br i1 {self._any(goes_on(held))}, label %{body}, label %{done}")
+        self.lines.append(f"  br i1 {self.any_lane(goes_on(held))}, label %{body}, label %{done}")
         self.lines.append(f"{body}:")
         outside = dict(self.known) if self.known is not None else None
         following = step(held)

@@ -115,7 +115,7 @@ def _any_better(k: KernelCode, x: Array, start: str, width: int, block: int, bes
             wins = e.either(wins, e.isnan(vector))
         found = wins if found is None else e.either(found, wins)
     assert found is not None
-    text = e._any(found)
+    text = e.any_lane(found)
     k._take(e)
     return text
 
