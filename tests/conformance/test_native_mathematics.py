@@ -40,7 +40,7 @@ EXACT = {
     *("absolute", "bitwise_and", "ceil", "copysign", "floor", "floor_divide", "fmod", "heaviside"),
     *("identity", "isnan", "left_shift", "maximum", "minimum", "negative", "nextafter"),
     *("remainder", "right_shift", "sign", "square", "stop_gradient", "trunc", "add", "subtract"),
-    *("conj", "multiply", "divide", "absorb", "absorb_either", "round", "integer_power"),
+    *("conj", "real", "multiply", "divide", "absorb", "absorb_either", "round", "integer_power"),
 }
 
 
