@@ -116,6 +116,15 @@ def extended_sinc(x: Any) -> Any:
     return np.where(x == 0, 1, sign * np.sin(pi * (x - near)) / (pi * x))
 
 
+def extended_trigamma(x: Any) -> Any:
+    """For positive numbers: terms up to where the asymptotic series is exact, and that."""
+    total = sum(1 / (x + i) ** 2 for i in range(24))
+    y, one = x + 24, np.longdouble(1)
+    bernoulli = ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
+    series = sum(a * one / b / y ** (2 * k + 1) for k, (a, b) in enumerate(bernoulli, 1))
+    return total + (1 / y + (1 / (2 * y * y) + series))
+
+
 # Functions of two numbers
 
 
@@ -180,8 +189,8 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "one_minus_square": Function(lambda x: 1 - x * x, lambda x: (1 - x) * (1 + x), [(-2, 2)]),
     "polygamma": Function(
-        lambda x: mp.psi(1, x) if 0 < x < 1e8 else None,
-        None,
+        trigamma,
+        extended_trigamma,
         [(0, 3), (0, 20)],
         attrs={"n": 1},
     ),
