@@ -89,14 +89,19 @@ define i32 @unlocked(ptr %program, ptr %given, ptr %workspace, ptr %context) {
 @functools.lru_cache(maxsize=1)
 def addresses() -> dict[str, int]:
     """Of the functions above, for as long as the process lives."""
-    ir = _IR.replace("COUNT", str(len(_FUNCTIONS)))
-    for place, name in enumerate(_FUNCTIONS):
-        ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
-    loaded = loading.Loaded([modules.object_code(ir)], ["table", "back", "unlocked"])
+    code = modules.fixed_code("calls", _text)
+    loaded = loading.Loaded([code], ["table", "back", "unlocked"])
     loaded.keep_for_good()
     table = (ctypes.c_void_p * len(_FUNCTIONS)).from_address(loaded.addresses["table"])
     table[:] = [layout.address(name) for name in _FUNCTIONS]
     return dict(loaded.addresses)
+
+
+def _text() -> str:
+    ir = _IR.replace("COUNT", str(len(_FUNCTIONS)))
+    for place, name in enumerate(_FUNCTIONS):
+        ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
+    return ir
 
 
 class Context:

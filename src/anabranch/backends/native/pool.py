@@ -20,10 +20,15 @@ import signal
 import sys
 import threading
 import time
-from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.backends.native import loading, modules, threads
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    from importlib import resources
+else:
+    resources = LateModule("importlib.resources")
 
 LOOKOUT = 50_000  # ns for which a thread without work looks out for more
 TRIES = 1_000  # to get at the pool when the interpreter ends
@@ -127,11 +132,13 @@ def address() -> int:
 def _made() -> int:
     known = _known_functions()
     if known is None:
-        alone = _kept(loading.Loaded([modules.object_code(_ALONE)], ["run"]))
+        code = modules.fixed_code("pool, alone", lambda: _ALONE)
+        alone = _kept(loading.Loaded([code], ["run"]))
         return int(alone.addresses["run"])
     names = ["run", "resize", "reset"]
-    text = _text("sched_getcpu" in known)
-    loaded = _kept(loading.Loaded([modules.object_code(text)], names, known))
+    can_avoid = "sched_getcpu" in known
+    code = modules.fixed_code(f"pool {can_avoid}", lambda: _text(can_avoid))
+    loaded = _kept(loading.Loaded([code], names, known))
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
     reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])
     reset()
