@@ -15,8 +15,6 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 
-_put = object.__setattr__
-
 
 @overload
 def record(cls: type[T]) -> type[T]: ...
@@ -63,6 +61,7 @@ def _initialiser(cls: Any) -> Callable[..., None]:
     makers = {
         one.name: one.default_factory for one in fields(cls) if one.default_factory is not MISSING
     }
+    known = frozenset(names)
     count = len({*names, *defaults, *makers})
     is_prepared = hasattr(cls, "__post_init__")
 
@@ -73,18 +72,13 @@ def _initialiser(cls: Any) -> Callable[..., None]:
             if name not in values:
                 values[name] = make()
         is_twice = bool(given) and not kwargs.keys().isdisjoint(given)
-        if len(values) != count or len(args) > len(names) or is_twice or not _are(kwargs, names):
+        if len(values) != count or len(args) > len(names) or is_twice or not kwargs.keys() <= known:
             _complain(cls, args, kwargs)
-        for name, value in values.items():
-            _put(self, name, value)
+        self.__dict__.update(values)
         if is_prepared:
             self.__post_init__()
 
     return init
-
-
-def _are(given: dict[str, Any], names: list[str]) -> bool:
-    return all(name in names for name in given)
 
 
 def _complain(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

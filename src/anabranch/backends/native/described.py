@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from anabranch.backends.base import Box, Boxed, Call, Pattern, Same
 from anabranch.backends.native import layout
 from anabranch.core.aval import Aval
+from anabranch.core.record import record
 
 # What entries speak of besides what a call mentions.
 _ALWAYS = (np.ndarray, float, int, True, False, None, np.bool_(True), np.bool_(False))
@@ -46,7 +47,8 @@ class Objects:
         return self._numbers[id(one)]
 
 
-class Way(NamedTuple):
+@record
+class Way:
     """How a call gets into a program, and out.
 
     Attributes:

@@ -15,8 +15,8 @@ import struct
 import sys
 import threading
 import time
+import types
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +38,7 @@ _SHRUNK = 0.8  # of the bound, when it has been passed
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass
-class Counts:
+class Counts(types.SimpleNamespace):
     """What a process has done so far.
 
     Attributes:
@@ -47,11 +46,11 @@ class Counts:
         found: pieces of machine code that were found on disk.
     """
 
-    emitted: int = 0
-    found: int = 0
+    emitted: int
+    found: int
 
 
-counts = Counts()
+counts = Counts(emitted=0, found=0)
 
 
 class Store:

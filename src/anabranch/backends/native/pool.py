@@ -16,7 +16,6 @@ import ctypes
 import functools
 import os
 import platform
-import signal
 import sys
 import threading
 import time
@@ -26,8 +25,10 @@ from anabranch.backends.native import loading, modules, threads
 from anabranch.core.late import LateModule
 
 if TYPE_CHECKING:
+    import signal
     from importlib import resources
 else:
+    signal = LateModule("signal")
     resources = LateModule("importlib.resources")
 
 LOOKOUT = 50_000  # ns for which a thread without work looks out for more
