@@ -38,6 +38,7 @@ def record(cls: Any = None, *, eq: bool = True) -> Any:
     if cls is None:
         return lambda cls: record(cls, eq=eq)  # type: ignore[call-overload]
     own = set(vars(cls))
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature is written there, which is slow
     dataclass(init=False, repr=False, eq=False)(cls)
     compared = [one.name for one in fields(cls) if one.compare]
     methods: dict[str, Any] = {
@@ -63,9 +64,18 @@ def _initialiser(cls: Any) -> Callable[..., None]:
     }
     known = frozenset(names)
     count = len({*names, *defaults, *makers})
+    whole = len(names) if len(names) == count else -1
     is_prepared = hasattr(cls, "__post_init__")
 
     def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        if len(args) == whole and not kwargs:  # all that there are, in order
+            self.__dict__.update(zip(names, args, strict=True))
+        else:
+            self.__dict__.update(chosen(args, kwargs))
+        if is_prepared:
+            self.__post_init__()
+
+    def chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         given = dict(zip(names, args, strict=False)) if args else {}
         values = {**defaults, **given, **kwargs}
         for name, make in makers.items():
@@ -74,9 +84,7 @@ def _initialiser(cls: Any) -> Callable[..., None]:
         is_twice = bool(given) and not kwargs.keys().isdisjoint(given)
         if len(values) != count or len(args) > len(names) or is_twice or not kwargs.keys() <= known:
             _complain(cls, args, kwargs)
-        self.__dict__.update(values)
-        if is_prepared:
-            self.__post_init__()
+        return values
 
     return init
 

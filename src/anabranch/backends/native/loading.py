@@ -81,6 +81,8 @@ class _ForeignError(Exception):
 
 @record
 class _Section:
+    """A row of the table of sections."""
+
     kind: int
     flags: int
     offset: int
