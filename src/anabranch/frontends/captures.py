@@ -28,6 +28,7 @@ _WRITTEN = 64  # entries of a container that somebody has written out, not colle
 _OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
 _GONE = object()  # what a look gives that fails
 _CONTAINERS = (dict, list, tuple)
+_ENDS = (np.ndarray, *_PLAIN)  # nothing is reached through these
 _UNNAMED = (types.FunctionType, types.MethodType, np.ndarray, *_CONTAINERS)
 _GLOBAL, _EXTENDED = opcode.opmap["LOAD_GLOBAL"], opcode.EXTENDED_ARG
 
@@ -155,6 +156,7 @@ class Reachable:
         self._pending = deque((Reach("", root), 0) for root in (function, *more))
         self._seen: set[int] = set()
         self._extents: dict[int, Any] = {}
+        self._ours: dict[Reach, bool] = {}  # whether what is reached from here is the library's
         self._owners: list[tuple[Reach, int]] = []  # whose attributes are followed by name
         self._follow()
         self._follow_names()
@@ -176,7 +178,7 @@ class Reachable:
             reach, depth = self._pending.popleft()
             value = reach.value
             self.places.append(reach)  # also by a second name: each can be bound anew
-            if id(value) in self._seen or isinstance(value, (np.ndarray, *_PLAIN)):
+            if id(value) in self._seen or isinstance(value, _ENDS):
                 continue
             self._seen.add(id(value))
             if isinstance(value, _CONTAINERS) and len(value) <= _WRITTEN:
@@ -211,9 +213,15 @@ class Reachable:
         return (
             parent is not None
             and (value is None or isinstance(value, _PLAIN) or callable(value))
-            and not _is_the_librarys(parent)
+            and not self._is_the_librarys(parent)
             and all(self._is_named(place.binding) for place in reach.path)
         )
+
+    def _is_the_librarys(self, parent: Reach) -> bool:
+        found = self._ours.get(parent)
+        if found is None:
+            found = self._ours[parent] = _is_the_librarys(parent)
+        return found
 
     def _is_named(self, step: Binding | None) -> bool:
         if step is None:
