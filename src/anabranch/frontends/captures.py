@@ -241,7 +241,7 @@ def _is_library_object(value: Any) -> bool:
     if isinstance(value, types.ModuleType):
         name = value.__name__
     else:
-        name = (value if isinstance(value, type) else type(value)).__module__
+        name = str((value if isinstance(value, type) else type(value)).__module__)  # or no text
     return _is_library_function(value) or name.split(".")[0] in ("anabranch", "numpy")
 
 
