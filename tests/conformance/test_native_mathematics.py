@@ -40,7 +40,7 @@ EXACT = {
     *("absolute", "bitwise_and", "ceil", "copysign", "floor", "floor_divide", "fmod", "heaviside"),
     *("identity", "isnan", "left_shift", "maximum", "minimum", "negative", "nextafter"),
     *("remainder", "right_shift", "sign", "square", "stop_gradient", "trunc", "add", "subtract"),
-    *("conj", "multiply", "divide", "absorb", "absorb_either", "round", "integer_power"),
+    *("conj", "real", "multiply", "divide", "absorb", "absorb_either", "round", "integer_power"),
 }
 
 
@@ -133,6 +133,12 @@ def pairs(x: np.ndarray) -> list[np.ndarray]:
 @pytest.mark.parametrize("orders", ORDERS)
 def test_special_values_of_derivatives_of_powers(orders: tuple[int, int], dtype: str) -> None:
     agree("power_derivative", *pairs(SPECIAL.astype(dtype)), orders=orders)
+
+
+@pytest.mark.parametrize("orders", [(0, 1), *ORDERS])
+def test_derivatives_of_powers_beyond_the_range_of_numbers(orders: tuple[int, int]) -> None:
+    x = np.array([1.0000000000000002, 1.0000000000000002, 0.4142135623730951, 3.0, 1e-200])
+    agree("power_derivative", x, np.array([1e22, -1e22, 1.7e308, 1e9, 1e3]), orders=orders)
 
 
 @pytest.mark.long

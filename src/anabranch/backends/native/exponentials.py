@@ -110,7 +110,7 @@ class Exponentials(Functions):
         return self.multiply(self.fma(first, part, first), second)
 
     def times_power_below(self, x: Val, turned: Val, less: int = 0) -> Val:
-        """x 2**n, rounded once, for an x near 1 and the n + less that `turned` ends with, n <= 2."""
+        """x 2**n, rounded once; x is near 1, n at most 2, and `turned` ends with n + less."""
         k = 512 if x.dtype == F64 else 64
         power = self._power(self._as_exponent(turned), x.dtype, k)
         return self.multiply(self.multiply(x, power), self._c(x, 2.0 ** -(k + less)))
@@ -147,11 +147,15 @@ class Exponentials(Functions):
         low, high = (-60.0, 710.0) if x.dtype == F64 else (-30.0, 89.0)
         clamped = self.clamped(x, low, high)
         n, r = self._reduced(clamped)
-        part = self._expm1_reduced(r)
-        # 2**n (1 + part) - 1, with half the power, which is a number for every n
+        square = self.multiply(r, r)
+        part, lost = self.sum_parts(r, self.multiply(square, self._expm1_polynomial(r)))
+        # 2**n (1 + part) - 1, with half the power, which is a number for every n; of a part that
+        # is rounded, much would be left where n is 1 and the part negative
         half = self._power(n, x.dtype, -1)
         rest = self.subtract(half, self._c(x, 0.5))
-        result = self.multiply(self._c(x, 2.0), self.fma(half, part, rest))
+        total, more = self.sum_parts(rest, self.multiply(half, part))
+        total = self.add(total, self.fma(half, lost, more))
+        result = self.multiply(self._c(x, 2.0), total)
         small = self.below(self.absolute(x), 1e-300 if x.dtype == F64 else 1e-37)
         return self.select(small, x, result)  # and -0 stays -0
 

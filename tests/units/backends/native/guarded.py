@@ -199,6 +199,7 @@ def scans(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     yield lambda x: ab.linear_recurrence(x, x, axis=1, reverse=True), [x]
     if n:
         yield lambda x: (ab.argmax(x, axis=0), ab.argmin(x, axis=1), ab.argmax(x)), [x]
+        yield lambda x: (ab.argmax(x, axis=1), ab.argmax(x)), [np.sort(x)]  # the last one is it
 
 
 def order(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
