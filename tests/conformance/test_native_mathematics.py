@@ -59,6 +59,15 @@ def test_circular_functions_next_to_multiples_of_a_quarter_turn(name: str) -> No
             assert error <= 2.0, point
 
 
+@pytest.mark.parametrize(("dtype", "first"), [(np.float64, 17.8), (np.float32, 7.8)])
+def test_slopes_of_tanh_where_a_power_is_half_a_unit_of_one(dtype: Any, first: float) -> None:
+    x = np.linspace(first, first + 1.2, 1000).astype(dtype)
+    with ulp.mp.workprec(200):
+        for point, value in zip(x, ulp.native("sech_squared", x), strict=True):
+            exact = [ulp.mp.mpf(float(point))]
+            assert ulp.error_at(ulp.FUNCTIONS["sech_squared"], exact, value) <= 1.2, point
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", ulp.DTYPES)
 @pytest.mark.parametrize("name", NAMES)
