@@ -171,9 +171,10 @@ def print_constants() -> None:
         print(f"QUARTERS_{bits} = {tuple(found)!r}")
     f, low, high, *degrees = FITS["ERFCX"]
     for bits, digits, degree in ((64, 53, degrees[0]), (32, 24, degrees[1])):
-        exact = polynomial(f, low, high, mp.mpf(0), degree)[:2]
+        exact = polynomial(f, low, high, mp.mpf(0), degree)[:3]
         print(f"ERFCX_START_{bits} = {tuple(tuple(parts(c, digits, 2)) for c in exact)!r}")
     print(f"THIRD = {tuple(parts(mp.mpf(1) / 3, 53, 2))!r}")
+    print(f"PI_SQUARED = {tuple(parts(mp.pi**2, 53, 2))!r}")
     print(f"TWICE_LOG2_E = {tuple(parts(2 / mp.log(2), 53, 2))!r}")
     print(f"CBRT = {tuple(fitted(mp.cbrt, 0.7, 5.7, 6))!r}")
     print(f"ERFCX_TURN, ERF_TURN = {ERFCX_TURN}, {ERF_TURN}")

@@ -99,10 +99,6 @@ class Emitter(Instructions):
         """A constant."""
         return Val(self.splat(register_type(dtype), self.one(value, dtype)), dtype)
 
-    def leave(self, why: str) -> Any:
-        """Leave this op to NumPy."""
-        raise NotNativeError(why)
-
     def promoted(self, xs: Sequence[Val]) -> list[Val]:
         """The operands in the dtype that NumPy's promotion gives them."""
         dtype, _ = promote((x.dtype, x.weak) for x in xs)

@@ -73,6 +73,22 @@ class Exponentials(Functions):
         """x times a power of two; both are normal numbers."""
         return self.from_bits(self.integer("add", self.bits(x), exponent), x.dtype)
 
+    def _exp_of_parts(self, x: Val, more: Val) -> tuple[Val, Val, Val]:
+        """Bits, r and rest with exp(x + more) = 2**n (1 + r + rest): some digits more than x has.
+
+        x is at most 0; the bits end with n.
+        """
+        x = self.at_least(x, -746.0 if x.dtype == F64 else -105.0)
+        turned, _ = self._turned(x, 1.0, 0)
+        n = self._as_exponent(turned)
+        high, low = self.table(x, "LOG_2")
+        steps = self.convert(self.integer("ashr", n, np.finfo(x.dtype).nmant), x.dtype)
+        r = self.fma(steps, self._c(x, -high), x)  # exact
+        r, lost = self.any_sum_parts(r, self.multiply(steps, self._c(x, -low)))
+        part = self.multiply(self.multiply(r, r), self._expm1_polynomial(r))
+        factor = self.add(self._c(x, 1.0), self.add(r, part))
+        return turned, r, self.fma(self.add(lost, more), factor, part)
+
     def _expm1_reduced(self, r: Val) -> Val:
         """exp(r) - 1 for a reduced argument."""
         return self.fma(self.multiply(r, r), self._expm1_polynomial(r), r)
@@ -101,10 +117,19 @@ class Exponentials(Functions):
 
     def exp2_of_parts(self, x: Parts) -> Val:
         """2**x for an x in two parts that is small enough for `scaled`."""
+        part, n = self._exp2_reduced(x)
+        return self.scaled(self.add(part, self._c(part, 1.0)), n)
+
+    def exp2_in_parts(self, x: Parts) -> tuple[Val, Val, Val]:
+        """value, rest and n with 2**x = (value + rest) 2**n."""
+        part, n = self._exp2_reduced(x)
+        return (*self.sum_parts(self._c(part, 1.0), part), n)
+
+    def _exp2_reduced(self, x: Parts) -> tuple[Val, Val]:
+        """part and n with 2**x = (1 + part) 2**n."""
         n = self.call("roundeven", x[0], x[0])
         f = self.add(self.subtract(x[0], n), x[1])
-        r = self.multiply(f, self._c(f, math.log(2)))
-        return self.scaled(self.add(self._expm1_reduced(r), self._c(r, 1.0)), n)
+        return self._expm1_reduced(self.multiply(f, self._c(f, math.log(2)))), n
 
     @on_floats
     def exp(self, x: Val) -> Val:

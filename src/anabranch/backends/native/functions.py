@@ -22,6 +22,7 @@ from anabranch.core.op import float_for
 WORDS: dict[DType, DType] = {F64: np.dtype(np.int64), F32: np.dtype(np.int32)}
 Parts = tuple[Val, Val]
 Method = Callable[..., Val]
+_LETTERS = str.maketrans({"-": "m", ",": "c", "(": "b", ")": "e", " ": ""})  # in names of functions
 SHORT = 24  # instructions of a function that is never called
 
 
@@ -85,7 +86,7 @@ def body_of(
     xs = [Val(f"%x{i}", dtype) for i, dtype in enumerate(dtypes)]
     value = function(e, *xs, **dict(attrs))
     words = [function.__name__.strip("_"), *(str(part) for _, part in attrs), str(lanes)]
-    name = "_".join([*words, *(dtype.name for dtype in dtypes)]).replace("-", "m")
+    name = "_".join([*words, *(dtype.name for dtype in dtypes)]).translate(_LETTERS)
     result = e.type(register_type(value.dtype))
     given = ", ".join(f"{e.type(register_type(x.dtype))} {x.text}" for x in xs)
     head = f"define internal {result} @{name}({given}) noinline {{"
