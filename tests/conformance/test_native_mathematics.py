@@ -72,6 +72,19 @@ def test_slopes_of_tanh_where_a_power_is_half_a_unit_of_one(dtype: Any, first: f
             assert ulp.error_at(ulp.FUNCTIONS["sech_squared"], exact, value) <= 1.2, point
 
 
+@pytest.mark.parametrize(("dtype", "first"), [(np.float64, 19.1), (np.float32, 9.1)])
+def test_tanh_and_sigmoid_are_exactly_one_where_they_level_out(dtype: Any, first: float) -> None:
+    rng = np.random.default_rng(0)
+    top = np.log(np.finfo(dtype).max)
+    far = [rng.uniform(first, 400.0, 3000), np.exp(rng.uniform(np.log(first), top, 3000))]
+    x = np.concatenate([*far, [np.finfo(dtype).max, np.inf]]).astype(dtype)
+    for sign in (dtype(1), dtype(-1)):
+        np.testing.assert_array_equal(ulp.native("tanh", sign * x), np.full(len(x), sign))
+    with np.errstate(over="ignore"):
+        twice = x * dtype(2)
+    np.testing.assert_array_equal(ulp.native("sigmoid", twice), np.ones(len(x), dtype))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", ulp.DTYPES)
 @pytest.mark.parametrize("name", NAMES)
