@@ -62,6 +62,11 @@ class Side:
     room: int
     together: int
 
+    def steps_to_read(self, is_last: bool) -> tuple[int, int]:
+        """In elements, to the next row or column and along the summed axis, as tiles read it."""
+        panel = self.last if is_last and self.last else self.whole
+        return (1, panel.width) if self.packed else (self.step, self.depth_step)
+
     @property
     def panels(self) -> int:
         return -(-self.size // self.whole.width)
@@ -100,15 +105,10 @@ class BlockedCode(Writer):
         blocks = 1 if is_half(self._dtype) else -(-self._k // shapes.depth)
         self._depth = -(-self._k // blocks)  # halves are rounded once, so they have one block
         self._blocks = -(-self._k // self._depth)
-        tile = shapes.tile(m, self._n)
         packs_a, packs_b = self._packs(a, b)
-        if packs_a:
-            tile = replace(tile, a_step=tile.rows)
-        if packs_b:
-            tile = replace(tile, b_step=tile.columns)
-        self._tile = tile
-        self._a = self._side_a(m, a)
-        self._b = self._side_b(b)
+        self._tile = tile = replace(shapes.tile(m, self._n), padded=packs_b)
+        self._a = self._side_a(m, a, packs_a)
+        self._b = self._side_b(b, packs_b)
         self._finish = finish
         self._finishing: dict[tuple[int, int], BlockwiseCode] = {}  # by the size of a block
         self.pointers: list[Key] = []
@@ -142,26 +142,24 @@ class BlockedCode(Writer):
         packs_b = b_step != 1 or (bytes_b > PACKED_B_FROM and rows > few)
         return packs_a, packs_b
 
-    def _side_a(self, m: int, a: Operand) -> Side:
+    def _side_a(self, m: int, a: Operand, packed: bool) -> Side:
         rows, lanes = self._tile.rows, 2
         while lanes < min(rows, self._shapes.lanes):
             lanes *= 2
         whole = Panel(rows, rows, lanes, self._dtype)
         last = replace(whole, columns=m % rows) if m % rows else None
         step, depth_step = a.view.strides[-2:]
-        return self._side(m, whole, last, step, depth_step, self._tile.a_step is not None)
+        return self._side(m, whole, last, step, depth_step, packed)
 
-    def _side_b(self, b: Operand) -> Side:
+    def _side_b(self, b: Operand, packed: bool) -> Side:
         tile, rest = self._tile, self._n % self._tile.columns
         whole = Panel(tile.columns, tile.columns, tile.lanes, self._dtype)
         last = None
         if rest:
             self._last_tile = one = self._shapes.last(tile, rest)
-            width = one.vectors * one.lanes
-            self._last_tile = replace(one, b_step=width if tile.b_step else None)
-            last = Panel(width, rest, one.lanes, self._dtype)
+            last = Panel(one.vectors * one.lanes, rest, one.lanes, self._dtype)
         depth_step, step = b.view.strides[-2:]
-        return self._side(self._n, whole, last, step, depth_step, tile.b_step is not None)
+        return self._side(self._n, whole, last, step, depth_step, packed)
 
     def _side(
         self, size: int, whole: Panel, last: Panel | None, step: int, depth: int, packed: bool
@@ -308,8 +306,9 @@ class BlockedCode(Writer):
                 a = self._panel_at(self._a, from_a, row)
                 start = self._int("mul", row, self._tile.rows * self._n)
                 out = self._moved_on(corner, self._dtype, start)
-                steps = f"i64 {self._a.step}, i64 {self._a.depth_step}"
-                given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {self._b.depth_step}"
+                steps = "i64 {}, i64 {}".format(*self._a.steps_to_read(is_rest))
+                _, along = self._b.steps_to_read(is_last)
+                given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {along}"
                 self._line(f"call void @{name}({given}, ptr {out}, i64 {self._n}, i1 {adds})")
                 if self._finish:
                     start = self._int("mul", row, self._tile.rows)

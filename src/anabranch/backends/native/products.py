@@ -237,8 +237,8 @@ class ProductCode(Writer):
         b = self._moved_on(b, self._dtype, self._times(column, column_step))
         c = self._moved_on(c, self._dtype, column)
         if is_packed:
-            tile = replace(tile, b_step=tile.vectors * tile.lanes)
-            b, b_step = self._packed(tile, b, k), 0
+            tile = replace(tile, padded=True)
+            b, b_step = self._packed(tile, b, k), tile.vectors * tile.lanes
         whole, rest = divmod(self.m, tile.rows)
         given = f"i64 {rows_step}, i64 {k_step}, ptr {b}, i64 {b_step}"
 

@@ -14,15 +14,15 @@ from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 
 LINE = 64  # bytes that come near at once
-UNROLLED = 2  # steps along the summed axis in one turn of the loop
+FEW = 2  # vectors of a tile, whose loop then takes two steps along the summed axis a turn
 
 
 @dataclass(frozen=True)
 class Tile:
     """Rows of the result, and vectors of `lanes` elements across, of which `columns` are real.
 
-    Where an operand is packed, its steps are known: that of B along the summed axis, and that of A,
-    whose rows then lie side by side. `result` is the dtype that is written.
+    `result` is the dtype that is written. Rows of B that are `padded` may be read up to the end of
+    the last vector, as they may where B is packed.
     """
 
     rows: int
@@ -30,8 +30,7 @@ class Tile:
     lanes: int
     columns: int
     result: DType
-    a_step: int | None = None
-    b_step: int | None = None
+    padded: bool = False
 
     @property
     def element(self) -> str:
@@ -43,12 +42,16 @@ class Tile:
 
     @property
     def name(self) -> str:
-        packed = f"{self.a_step or 'x'}_{self.b_step or 'x'}"
-        return f"{self.rows}x{self.vectors}x{self.lanes}_{self.columns}_{self.result}_{packed}"
+        reads = "padded" if self.padded and self.columns < self.vectors * self.lanes else "real"
+        return f"{self.rows}x{self.vectors}x{self.lanes}_{self.columns}_{self.result}_{reads}"
 
     def real(self, vector: int) -> int:
         """How many lanes of this vector are real."""
         return min(self.lanes, self.columns - vector * self.lanes)
+
+    def read(self, vector: int) -> int:
+        """How many lanes of a row of B are read into this vector."""
+        return self.lanes if self.padded else self.real(vector)
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,8 @@ class VectorWriter(Writer):
 class TileCode(VectorWriter):
     """C = A B, or C + A B, for one tile of C.
 
-    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add)`; steps that
-    the tile knows are not looked at.
+    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add)`. The steps
+    lie in registers, so one function serves packed operands and those read where they lie.
     """
 
     def __init__(self, tile: Tile, declared: set[str]) -> None:
@@ -132,10 +135,7 @@ class TileCode(VectorWriter):
         self.tile = tile
         self.name = f"tile_{tile.name}"
         self._fetch_early()
-        if tile.a_step is None:
-            rows = [self._at("%a", self._times("%ra", i)) for i in range(tile.rows)]
-        else:
-            rows = [self._at("%a", i) for i in range(tile.rows)]
+        rows = [self._at("%a", self._times("%ra", i)) for i in range(tile.rows)]
         sums = self._summed(rows)
         self._write(sums)
         arguments = "i64 %k, ptr %a, i64 %ra, i64 %ka, ptr %b, i64 %kb, ptr %c, i64 %rc, i1 %add"
@@ -153,10 +153,12 @@ class TileCode(VectorWriter):
                 self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
 
     def _summed(self, rows: Sequence[str]) -> list[str]:
-        """Two loops, of several steps a turn and of one; gives the names of the sums."""
-        whole = self._new(f"and i64 %k, {-UNROLLED}")
-        starts = ["zeroinitializer" if self.tile.lanes > 1 else "0.0"] * self._count
-        sums = self._loop(rows, "0", whole, UNROLLED, starts)
+        """The names of the sums, one step a turn; where a step is little work, first two."""
+        sums = ["zeroinitializer" if self.tile.lanes > 1 else "0.0"] * self._count
+        if self._count > FEW:
+            return self._loop(rows, "0", "%k", 1, sums)
+        whole = self._new("and i64 %k, -2")
+        sums = self._loop(rows, "0", whole, 2, sums)
         return self._loop(rows, whole, "%k", 1, sums)
 
     @property
@@ -174,13 +176,11 @@ class TileCode(VectorWriter):
     def _step(self, rows: Sequence[str], counter: str, step: int, sums: Sequence[str]) -> list[str]:
         tile = self.tile
         k = counter if step == 0 else self._new(f"add i64 {counter}, {step}")
-        ak = self._new(f"mul i64 {k}, {tile.a_step or '%ka'}")
-        bk = self._new(f"mul i64 {k}, {tile.b_step or '%kb'}")
+        ak, bk = (self._new(f"mul i64 {k}, %k{side}") for side in "ab")
         b = self._at("%b", bk)
         right = []
         for j in range(tile.vectors):
-            real = tile.lanes if tile.b_step else tile.real(j)
-            right.append(self._load(self._at(b, j * tile.lanes), real))
+            right.append(self._load(self._at(b, j * tile.lanes), tile.read(j)))
         function = f"@llvm.fmuladd.{self._e.suffix(tile.element)}"
         self.declared.add(f"declare {self._vector} {function}({', '.join([self._vector] * 3)})")
         grown = []
