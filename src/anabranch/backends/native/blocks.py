@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 from anabranch.backends.native.blockwise import BlockwiseCode, Finish
 from anabranch.backends.native.operands import SPEED, Operand, Shapes, second_cache
+from anabranch.backends.native.packing import Panel, packing
 from anabranch.backends.native.partition import CHUNK, MOST
 from anabranch.backends.native.schedule import Key
-from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, TileCode
+from anabranch.backends.native.tiles import TileCode
 from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
@@ -262,13 +263,8 @@ class BlockedCode(Writer):
             here = self._moved_on(source, self._dtype, start)
             there = self._bytes_on(to, self._int("mul", number, side.room))
             panel = side.last if is_last and side.last else side.whole
-            if side.step == 1:
-                name, steps = PackRows(panel, self.declared).name, f"i64 {side.depth_step}"
-            elif side.depth_step == 1 and panel.lanes > 1:
-                name, steps = PackColumns(panel, self.declared).name, f"i64 {side.step}"
-            else:
-                name = PackAny(panel, self.declared).name
-                steps = f"i64 {side.depth_step}, i64 {side.step}"
+            args = (side.step, side.depth_step, self._shapes.lanes, self.declared)
+            name, steps = packing(panel, *args)
             self._line(f"call void @{name}(i64 {depth}, ptr {here}, {steps}, ptr {there})")
 
         self._each(first, last, whole, side.last is not None, pack)

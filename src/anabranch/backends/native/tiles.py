@@ -1,6 +1,6 @@
-"""The inner parts of a matrix product: a tile of the result in registers, and what feeds it.
+"""The inner part of a matrix product: a tile of the result in registers.
 
-Each is an IR function that all products of a module share.
+It is an IR function that all products share.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anabranch.backends.native.emit import Val, memory_type, register_type
-from anabranch.backends.native.schedule import ALIGNMENT
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 
@@ -52,43 +51,6 @@ class Tile:
     def read(self, vector: int) -> int:
         """How many lanes of a row of B are read into this vector."""
         return self.lanes if self.padded else self.real(vector)
-
-
-@dataclass(frozen=True)
-class Panel:
-    """What a tile reads of a packed operand: `width` elements for each step of the summed axis.
-
-    The first `columns` of them are real, the others 0. It is packed `lanes` at a time.
-    """
-
-    width: int
-    columns: int
-    lanes: int
-    source: DType
-
-    @property
-    def element(self) -> str:
-        return register_type(self.source)
-
-    @property
-    def bytes(self) -> int:
-        return 8 if self.element == "double" else 4
-
-    @property
-    def vectors(self) -> int:
-        return -(-self.width // self.lanes)
-
-    @property
-    def name(self) -> str:
-        return f"{self.width}x{self.lanes}_{self.columns}_{self.source}"
-
-    def real(self, vector: int) -> int:
-        return max(min(self.lanes, self.columns - vector * self.lanes), 0)
-
-    def room(self, depth: int) -> int:
-        """Bytes that so many steps take, with what is written too many."""
-        steps = -(-depth // self.lanes) * self.lanes
-        return -(-(steps * self.width + self.lanes) * self.bytes // ALIGNMENT) * ALIGNMENT
 
 
 class VectorWriter(Writer):
@@ -220,122 +182,3 @@ class TileCode(VectorWriter):
         dtype = self.tile.result
         text = self._e.to_memory(Val(value, dtype))
         self._e.store(text, memory_type(dtype), dtype.itemsize, place, count)
-
-
-class _Pack(VectorWriter):
-    """A function that copies a panel."""
-
-    word = ""
-    steps = "i64 %step"
-
-    def __init__(self, panel: Panel, declared: set[str]) -> None:
-        super().__init__(panel.lanes, panel.source, declared)
-        self.panel = panel
-        self.name = f"{self.word}_{panel.name}"
-        self._write()
-        head = f"define internal void @{self.name}(i64 %k, ptr %from, {self.steps}, ptr %to)"
-        declared.add(self._text(head))
-
-    def _write(self) -> None:
-        raise NotImplementedError
-
-    def _from(self, base: str, elements: str | int) -> str:
-        return self._at(base, elements, memory_type(self.panel.source))
-
-    def _to_row(self, k: str) -> str:
-        return self._at("%to", self._new(f"mul i64 {k}, {self.panel.width}"))
-
-    def _read(self, place: str, count: int) -> str:
-        if count == 0:
-            return "zeroinitializer"
-        source = self.panel.source
-        text = self._e.load(memory_type(source), source.itemsize, place, count)
-        return self._e.from_memory(text, source).text
-
-
-class PackRows(_Pack):
-    """A panel of rows whose elements lie side by side: `(k, from, step, to)`.
-
-    It may write a few elements too many behind the last row.
-    """
-
-    word = "rows"
-
-    def _write(self) -> None:
-        panel = self.panel
-        with self._counted_to("%k") as k:
-            row = self._from("%from", self._new(f"mul i64 {k}, %step"))
-            to = self._to_row(k)
-            for j in range(panel.vectors):
-                value = self._read(self._from(row, j * panel.lanes), panel.real(j))
-                self._store(value, self._at(to, j * panel.lanes), panel.lanes)
-
-
-class PackAny(_Pack):
-    """The same panel from elements that lie anyhow: `(k, from, step, column's step, to)`."""
-
-    word = "any"
-    steps = "i64 %step, i64 %across"
-
-    def _write(self) -> None:
-        panel, source, one = self.panel, self.panel.source, self._emitter(1)
-        one.lines = self._lines
-        with self._counted_to("%k") as k:
-            row = self._from("%from", self._new(f"mul i64 {k}, %step"))
-            to = self._to_row(k)
-            for j in range(panel.width):
-                value = "0.0"
-                if j < panel.columns:
-                    place = self._from(row, self._times("%across", j))
-                    text = one.load(memory_type(source), source.itemsize, place, 1)
-                    value = one.from_memory(text, source).text
-                one.store(value, self._element, self._size, self._at(to, j), 1)
-
-
-class PackColumns(_Pack):
-    """The same panel from columns whose elements lie side by side, turned as it is copied.
-
-    `(k, from, the step from column to column, to)`; it may write a few rows too many.
-    """
-
-    word = "columns"
-
-    def _write(self) -> None:
-        panel, source = self.panel, self.panel.source
-        lanes = panel.lanes
-        with self._counted_to("%k", lanes) as k:
-            mask = self._first(self._new(f"sub i64 %k, {k}"))
-            to = self._to_row(k)
-            blocks = []
-            for j in range(panel.vectors):
-                columns = []
-                for column in range(j * lanes, (j + 1) * lanes):
-                    if column >= panel.columns:
-                        columns.append("zeroinitializer")
-                        continue
-                    place = self._from(self._from("%from", self._times("%step", column)), k)
-                    text = self._e.load_where(mask, memory_type(source), source.itemsize, place)
-                    columns.append(self._e.from_memory(text, source).text)
-                blocks.append(self._turned(columns))
-            for i in range(lanes):  # in this order, for the last block of a row may reach too far
-                for j, block in enumerate(blocks):
-                    place = self._at(to, i * panel.width + j * lanes)
-                    self._store(block[i], place, lanes)
-
-    def _turned(self, rows: Sequence[str]) -> list[str]:
-        """A square block transposed: rows interleaved with those half a block below, log2 times."""
-        lanes, vector = self.panel.lanes, self._vector
-        half = lanes // 2
-        low, high = (
-            ", ".join(f"i32 {n}" for k in range(start, start + half) for n in (k, k + lanes))
-            for start in (0, half)
-        )
-        block = list(rows)
-        for _ in range(lanes.bit_length() - 1):
-            turned = []
-            for a, b in zip(block[:half], block[half:], strict=True):
-                for order in (low, high):
-                    pair = f"{vector} {a}, {vector} {b}, <{lanes} x i32> <{order}>"
-                    turned.append(self._new(f"shufflevector {pair}"))
-            block = turned
-        return block
