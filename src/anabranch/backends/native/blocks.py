@@ -8,8 +8,7 @@ packs and one that multiplies; what it multiplies is cut into chunks in both axe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from anabranch.backends.native.blockwise import BlockwiseCode, Finish
@@ -22,7 +21,7 @@ from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
 
-NEAR = second_cache() * 3 // 4  # bytes of A that should stay there; no result depends on it
+NEAR = second_cache() * 2 // 3  # bytes of A that should stay there; no result depends on it
 PACKED_B_FROM = 768 * 1024  # bytes of B, which is packed then if enough rows gain by it
 UNEVEN_FROM = 256 * 1024  # bytes of A whose rows all fall on the same places of a cache
 PAGE = 4096
@@ -107,7 +106,7 @@ class BlockedCode(Writer):
         self._depth = -(-self._k // blocks)  # halves are rounded once, so they have one block
         self._blocks = -(-self._k // self._depth)
         packs_a, packs_b = self._packs(a, b)
-        self._tile = tile = replace(shapes.tile(m, self._n), padded=packs_b)
+        self._tile = tile = replace(shapes.tile(m, self._n), padded=packs_b, ahead=packs_b)
         self._a = self._side_a(m, a, packs_a)
         self._b = self._side_b(b, packs_b)
         self._finish = finish
@@ -216,15 +215,6 @@ class BlockedCode(Writer):
     def _bytes_on(self, base: str, bytes_: str) -> str:
         return self._new(f"getelementptr i8, ptr {base}, i64 {bytes_}")
 
-    @contextmanager
-    def _if(self, condition: str) -> Iterator[None]:
-        number = next(self._names)
-        self._line(f"br i1 {condition}, label %then{number}, label %end{number}")
-        self._label(f"then{number}")
-        yield
-        self._line(f"br label %end{number}")
-        self._label(f"end{number}")
-
     def _each(
         self, first: str, last: str, whole: str, has_rest: bool, do: Callable[[str, bool], None]
     ) -> None:
@@ -293,6 +283,7 @@ class BlockedCode(Writer):
         def panel(number: str, is_last: bool) -> None:
             tile = self._last_tile if is_last else self._tile
             b = self._panel_at(self._b, from_b, number)
+            following = self._bytes_on(b, str(self._b.room))
             column = self._int("mul", number, self._tile.columns)
             corner = self._moved_on(c, self._dtype, column)
 
@@ -305,7 +296,12 @@ class BlockedCode(Writer):
                 steps = "i64 {}, i64 {}".format(*self._a.steps_to_read(is_rest))
                 _, along = self._b.steps_to_read(is_last)
                 given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {along}"
-                self._line(f"call void @{name}({given}, ptr {out}, i64 {self._n}, i1 {adds})")
+                given += f", ptr {out}, i64 {self._n}, i1 {adds}"
+                if tile.ahead:  # these tiles bring in the next panel together
+                    part = self._int("mul", depth, tile.fetched)
+                    done = self._int("mul", self._int("sub", row, top), part)
+                    given += f", ptr {self._bytes_on(following, done)}"
+                self._line(f"call void @{name}({given})")
                 if self._finish:
                     start = self._int("mul", row, self._tile.rows)
                     self._finish_block(rows, tile.columns, start, column)

@@ -14,6 +14,7 @@ from anabranch.core.dtype import DType
 
 LINE = 64  # bytes that come near at once
 FEW = 2  # vectors of a tile, whose loop then takes two steps along the summed axis a turn
+LATE = 32  # steps before the end, when C is fetched: time enough, and too little to lose it again
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Tile:
     """Rows of the result, and vectors of `lanes` elements across, of which `columns` are real.
 
     `result` is the dtype that is written. Rows of B that are `padded` may be read up to the end of
-    the last vector, as they may where B is packed.
+    the last vector, as they may where B is packed. One that looks `ahead` fetches other memory on
+    the way, which is wanted soon.
     """
 
     rows: int
@@ -30,6 +32,7 @@ class Tile:
     columns: int
     result: DType
     padded: bool = False
+    ahead: bool = False
 
     @property
     def element(self) -> str:
@@ -42,7 +45,13 @@ class Tile:
     @property
     def name(self) -> str:
         reads = "padded" if self.padded and self.columns < self.vectors * self.lanes else "real"
+        reads += "_ahead" * self.ahead
         return f"{self.rows}x{self.vectors}x{self.lanes}_{self.columns}_{self.result}_{reads}"
+
+    @property
+    def fetched(self) -> int:
+        """Bytes that one step along the summed axis fetches ahead."""
+        return LINE // 4 if self.ahead else 0
 
     def real(self, vector: int) -> int:
         """How many lanes of this vector are real."""
@@ -88,37 +97,48 @@ class VectorWriter(Writer):
 class TileCode(VectorWriter):
     """C = A B, or C + A B, for one tile of C.
 
-    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add)`. The steps
-    lie in registers, so one function serves packed operands and those read where they lie.
+    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add)`, and, where
+    it looks ahead, the place from which on it fetches `k * fetched` bytes. The steps lie in
+    registers, so one function serves packed operands and those read where they lie.
     """
 
     def __init__(self, tile: Tile, declared: set[str]) -> None:
         super().__init__(tile.lanes, tile.result, declared)
         self.tile = tile
         self.name = f"tile_{tile.name}"
-        self._fetch_early()
         rows = [self._at("%a", self._times("%ra", i)) for i in range(tile.rows)]
         sums = self._summed(rows)
         self._write(sums)
         arguments = "i64 %k, ptr %a, i64 %ra, i64 %ka, ptr %b, i64 %kb, ptr %c, i64 %rc, i1 %add"
+        arguments += ", ptr %next" * tile.ahead
         declared.add(self._text(f"define internal void @{self.name}({arguments})"))
 
-    def _fetch_early(self) -> None:
-        """Bring the rows of C near while the sums are made."""
+    def _fetch(self, place: str, writes: int) -> None:
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {writes}, i32 3, i32 1)")
+
+    def _fetch_result(self) -> None:
+        """Bring the rows of C near while the sums are made."""
         tile, kind = self.tile, memory_type(self.tile.result)
         each = max(LINE // tile.result.itemsize, 1)
         for i in range(tile.rows):
             row = self._at("%c", self._times("%rc", i), kind)
             for j in range(0, tile.columns, each):
-                place = self._at(row, j, kind)
-                self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
+                self._fetch(self._at(row, j, kind), 1)
+
+    def _look_ahead(self, k: str) -> None:
+        fetched = self._new(f"mul i64 {k}, {self.tile.fetched}")
+        self._fetch(self._new(f"getelementptr i8, ptr %next, i64 {fetched}"), 0)
 
     def _summed(self, rows: Sequence[str]) -> list[str]:
         """The names of the sums, one step a turn; where a step is little work, first two."""
         sums = ["zeroinitializer" if self.tile.lanes > 1 else "0.0"] * self._count
         if self._count > FEW:
-            return self._loop(rows, "0", "%k", 1, sums)
+            early = self._new(f"sub i64 %k, {LATE}")
+            is_long = self._new(f"icmp sgt i64 {early}, 0")
+            late = self._new(f"select i1 {is_long}, i64 {early}, i64 0")
+            return self._loop(rows, "0", "%k", 1, sums, late)
+        self._fetch_result()
         whole = self._new("and i64 %k, -2")
         sums = self._loop(rows, "0", whole, 2, sums)
         return self._loop(rows, whole, "%k", 1, sums)
@@ -128,9 +148,20 @@ class TileCode(VectorWriter):
         return self.tile.rows * self.tile.vectors
 
     def _loop(
-        self, rows: Sequence[str], first: str, last: str, steps: int, starts: Sequence[str]
+        self,
+        rows: Sequence[str],
+        first: str,
+        last: str,
+        steps: int,
+        starts: Sequence[str],
+        late: str | None = None,
     ) -> list[str]:
         with self._growing(last, steps, first, self._vector, starts) as (counter, sums, grown):
+            if late:
+                with self._if(self._new(f"icmp eq i64 {counter}, {late}")):
+                    self._fetch_result()
+            if self.tile.ahead:
+                self._look_ahead(counter)
             for step in range(steps):
                 grown[:] = self._step(rows, counter, step, grown)
         return sums
