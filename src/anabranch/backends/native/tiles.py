@@ -13,8 +13,9 @@ from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 
 LINE = 64  # bytes that come near at once
-FEW = 2  # vectors of a tile, whose loop then takes two steps along the summed axis a turn
-LATE = 32  # steps before the end, when C is fetched: time enough, and too little to lose it again
+UNROLLED = 2  # steps along the summed axis in one turn of the loop
+FEW = 2  # vectors of a tile whose steps are too short to look at anything on the way
+LATE = 32  # steps before the end when C is fetched: time enough, and too little to lose it again
 
 
 @dataclass(frozen=True)
@@ -131,16 +132,17 @@ class TileCode(VectorWriter):
         self._fetch(self._new(f"getelementptr i8, ptr %next, i64 {fetched}"), 0)
 
     def _summed(self, rows: Sequence[str]) -> list[str]:
-        """The names of the sums, one step a turn; where a step is little work, first two."""
+        """Two loops, of several steps a turn and of one; gives the names of the sums."""
+        assert LATE % UNROLLED == 0
         sums = ["zeroinitializer" if self.tile.lanes > 1 else "0.0"] * self._count
+        whole, late = self._new(f"and i64 %k, {-UNROLLED}"), None
         if self._count > FEW:
-            early = self._new(f"sub i64 %k, {LATE}")
+            early = self._new(f"sub i64 {whole}, {LATE}")
             is_long = self._new(f"icmp sgt i64 {early}, 0")
             late = self._new(f"select i1 {is_long}, i64 {early}, i64 0")
-            return self._loop(rows, "0", "%k", 1, sums, late)
-        self._fetch_result()
-        whole = self._new("and i64 %k, -2")
-        sums = self._loop(rows, "0", whole, 2, sums)
+        else:
+            self._fetch_result()
+        sums = self._loop(rows, "0", whole, UNROLLED, sums, late)
         return self._loop(rows, whole, "%k", 1, sums)
 
     @property
