@@ -14,10 +14,11 @@ from anabranch.core.dtype import DType
 
 # By the bytes of vector registers: the rows that a tile of so many vectors has at most, and its
 # vectors where the result has many. AVX-512 has 32 registers, AVX2 and SSE2 have 16; NEON has 32.
-_TILES = {64: {1: 14, 2: 14, 3: 9, 4: 6}, 32: {1: 6, 2: 6, 3: 4}, 16: {1: 6, 2: 6, 3: 4}}
+_TILES = {64: {1: 12, 2: 12, 3: 9, 4: 6}, 32: {1: 6, 2: 6, 3: 4}, 16: {1: 6, 2: 6, 3: 4}}
 _NEON = {1: 6, 2: 6, 3: 6, 4: 6}
 _MANY = {64: 4, 32: 2, 16: 2}
 _MANY_NEON = 4
+EVEN = 2  # tiles down that share the rows evenly
 WIDE = 8  # vectors of a tile of one row
 DEPTH = {8: 768, 4: 1024}  # by element size: how much of the summed axis a block takes
 SPEED = {8: 50.0, 4: 100.0}  # by element size: additions and multiplications in a ns, about
@@ -92,7 +93,11 @@ class Shapes:
         return _TILES[self.vector_bytes], _MANY[self.vector_bytes]
 
     def tile(self, m: int, n: int) -> Tile:
-        """What an m by n result is covered with: as many rows and vectors as fit, evenly."""
+        """What an m by n result is covered with: as many rows and vectors as fit.
+
+        The rows of two tiles down are shared evenly; among more, a low one at the end costs little,
+        and results of many heights have tiles in common.
+        """
         lanes = self.lanes
         while lanes >= 2 * n and lanes > 1:
             lanes //= 2
@@ -103,11 +108,22 @@ class Shapes:
             return Tile(1, vectors, lanes, vectors * lanes, self.dtype)
         once = [v for v in range(2, many + 1) if rows[v] >= m]  # B is read once, by one tile down
         most = max(once) if once else many
-        if most == 2 and across in (3, 6):
-            most = 3  # two would leave half a tile over
-        vectors = -(-across // -(-across // most))
+        widths = [v for v in (most, *range(most + 1, 1, -1)) if v in rows and v <= across] or [1]
+        vectors = min(widths, key=lambda v: self._steps(n, v, lanes))
         turns = -(-m // rows[vectors])
-        return Tile(-(-m // turns), vectors, lanes, vectors * lanes, self.dtype)
+        height = -(-m // turns) if turns <= EVEN else rows[vectors]
+        return Tile(height, vectors, lanes, vectors * lanes, self.dtype)
+
+    def _steps(self, n: int, vectors: int, lanes: int) -> float:
+        """About how long a row of the result takes with such tiles: vectors that go by, in all.
+
+        A narrow vector saves half of one at most, and for a single vector there is a load of A.
+        """
+        panels, columns = divmod(n, vectors * lanes)
+        if not columns:
+            return panels * vectors
+        rest = self.last(Tile(1, vectors, lanes, vectors * lanes, self.dtype), columns)
+        return panels * vectors + max(rest.lanes / lanes, 0.5) * max(rest.vectors, 1.2)
 
     def last(self, tile: Tile, columns: int) -> Tile:
         """The same for the columns that are left over, with vectors no wider than they need."""
