@@ -22,6 +22,7 @@ from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
+from anabranch.core.config import config, options
 from anabranch.core.graph import Graph
 from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
@@ -48,6 +49,7 @@ class NativeExecutable:
     def __init__(self, graph: Graph, donated: Mapping[int, int] | None = None) -> None:
         self._graph = graph
         self.donated = donated or {}
+        self._contracts = options().contract  # what is looked at later is what was made
         self.made_of = expanded(graph)
         self.code = code = code_of(self.made_of, self.donated)
         self._constants = [node.attrs["value"] for node in constants_of(self.made_of)]
@@ -62,7 +64,8 @@ class NativeExecutable:
     @functools.cached_property
     def program(self) -> programs.Program:
         """How the code was written; for looking at it, since runs need none of this."""
-        return programs.Program(self.made_of, target.host().vector_bytes, self.donated)
+        with config(contract=self._contracts):
+            return programs.Program(self.made_of, target.host().vector_bytes, self.donated)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
@@ -173,7 +176,8 @@ class NativeExecutable:
 
     def timing(self, arguments: Sequence[Any]) -> Timing | None:
         """Seconds for each step, measured in a build of the same program that looks at a clock."""
-        return timing.measured(self, self.made_of, arguments)
+        with config(contract=self._contracts):
+            return timing.measured(self, self.made_of, arguments)
 
     def _workspace(self) -> np.ndarray[Any, Any]:
         try:
