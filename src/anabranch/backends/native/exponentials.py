@@ -74,19 +74,20 @@ class Exponentials(Functions):
         return self.from_bits(self.integer("add", self.bits(x), exponent), x.dtype)
 
     def _exp_of_parts(self, x: Val, more: Val) -> tuple[Val, Val, Val]:
-        """n, r and rest with exp(x + more) = 2**n (1 + r + rest): to some digits more than x has.
+        """Bits, r and rest with exp(x + more) = 2**n (1 + r + rest): some digits more than x has.
 
-        x is at most 0; n is that of `_reduced`.
+        x is at most 0; the bits end with n.
         """
         x = self.at_least(x, -746.0 if x.dtype == F64 else -105.0)
-        n, _ = self._reduced(x)
+        turned, _ = self._turned(x, 1.0, 0)
+        n = self._as_exponent(turned)
         high, low = self.table(x, "LOG_2")
         steps = self.convert(self.integer("ashr", n, np.finfo(x.dtype).nmant), x.dtype)
         r = self.fma(steps, self._c(x, -high), x)  # exact
         r, lost = self.any_sum_parts(r, self.multiply(steps, self._c(x, -low)))
         part = self.multiply(self.multiply(r, r), self._expm1_polynomial(r))
         factor = self.add(self._c(x, 1.0), self.add(r, part))
-        return n, r, self.fma(self.add(lost, more), factor, part)
+        return turned, r, self.fma(self.add(lost, more), factor, part)
 
     def _expm1_reduced(self, r: Val) -> Val:
         """exp(r) - 1 for a reduced argument."""
