@@ -1,9 +1,10 @@
 """Large matrix products: packed blocks of both operands, and chunks that threads share.
 
 The scheme is that of Goto and van de Geijn (2008), in three levels. Blocks of A and B are copied
-into panels as a tile reads them; a panel of B stays in the first cache while tiles of A, which stay
-in the second, go by; both blocks stay in the last. Each block of the summed axis is one step that
-packs and one that multiplies; what it multiplies is cut into chunks in both axes of the result.
+into panels as a tile reads them; tiles of A, which stay in the second cache, go by a panel of B,
+and fetch the next one from the last cache on their way; both blocks stay there. Each block of the
+summed axis is one step that packs and one that multiplies; what it multiplies is cut into chunks in
+both axes of the result.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from anabranch.backends.native.operands import SPEED, Operand, Shapes, second_ca
 from anabranch.backends.native.packing import Panel, packing
 from anabranch.backends.native.partition import CHUNK, MOST
 from anabranch.backends.native.schedule import Key
-from anabranch.backends.native.tiles import TileCode
+from anabranch.backends.native.tiles import FETCHED, TileCode
 from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
@@ -106,7 +107,7 @@ class BlockedCode(Writer):
         self._depth = -(-self._k // blocks)  # halves are rounded once, so they have one block
         self._blocks = -(-self._k // self._depth)
         packs_a, packs_b = self._packs(a, b)
-        self._tile = tile = replace(shapes.tile(m, self._n), padded=packs_b, ahead=packs_b)
+        self._tile = tile = replace(shapes.tile(m, self._n), padded=packs_b)
         self._a = self._side_a(m, a, packs_a)
         self._b = self._side_b(b, packs_b)
         self._finish = finish
@@ -283,7 +284,6 @@ class BlockedCode(Writer):
         def panel(number: str, is_last: bool) -> None:
             tile = self._last_tile if is_last else self._tile
             b = self._panel_at(self._b, from_b, number)
-            following = self._bytes_on(b, str(self._b.room))
             column = self._int("mul", number, self._tile.columns)
             corner = self._moved_on(c, self._dtype, column)
 
@@ -297,11 +297,7 @@ class BlockedCode(Writer):
                 _, along = self._b.steps_to_read(is_last)
                 given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {along}"
                 given += f", ptr {out}, i64 {self._n}, i1 {adds}"
-                if tile.ahead:  # these tiles bring in the next panel together
-                    part = self._int("mul", depth, tile.fetched)
-                    done = self._int("mul", self._int("sub", row, top), part)
-                    given += f", ptr {self._bytes_on(following, done)}"
-                self._line(f"call void @{name}({given})")
+                self._line(f"call void @{name}({given}, ptr {self._part(row, top, depth, b)})")
                 if self._finish:
                     start = self._int("mul", row, self._tile.rows)
                     self._finish_block(rows, tile.columns, start, column)
@@ -310,6 +306,14 @@ class BlockedCode(Writer):
 
         self._each(left, end, whole_panels, self._b.last is not None, panel)
         return self._text(f"define internal void @multiply_{self.name}(ptr %frame, i64 %chunk)")
+
+    def _part(self, row: str, top: str, depth: str, b: str) -> str:
+        """What of the next panel of B the tile in this row fetches: each of a chunk its part."""
+        if not self._b.packed:
+            return b
+        done = self._int("mul", self._int("sub", row, top), FETCHED)
+        before = self._int("add", self._int("mul", done, depth), self._b.room)
+        return self._bytes_on(b, before)
 
     def _finished(self, rows: int, columns: int) -> BlockwiseCode:
         """What finishes blocks of this size."""

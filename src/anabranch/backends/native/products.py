@@ -247,7 +247,7 @@ class ProductCode(Writer):
             name = TileCode(replace(tile, rows=rows), self.declared).name
             left = self._moved_on(a, self._dtype, self._times(row, rows_step))
             out = self._moved_on(c, self._dtype, self._times(row, self.n))
-            result = f"ptr {out}, i64 {self.n}, i1 {adds}"
+            result = f"ptr {out}, i64 {self.n}, i1 {adds}, ptr {b}"
             self._line(f"call void @{name}(i64 {k}, ptr {left}, {given}, {result})")
 
         if whole:

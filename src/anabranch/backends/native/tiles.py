@@ -13,8 +13,11 @@ from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 
 LINE = 64  # bytes that come near at once
-UNROLLED = 2  # steps along the summed axis in one turn of the loop
-FEW = 2  # vectors of a tile whose steps are too short to look at anything on the way
+FEW, MANY = (
+    2,
+    18,
+)  # vectors of a tile between which a turn is one step along the summed axis, not two
+FETCHED = 16  # bytes that one step fetches of what comes next
 LATE = 32  # steps before the end when C is fetched: time enough, and too little to lose it again
 
 
@@ -23,8 +26,7 @@ class Tile:
     """Rows of the result, and vectors of `lanes` elements across, of which `columns` are real.
 
     `result` is the dtype that is written. Rows of B that are `padded` may be read up to the end of
-    the last vector, as they may where B is packed. One that looks `ahead` fetches other memory on
-    the way, which is wanted soon.
+    the last vector, as they may where B is packed.
     """
 
     rows: int
@@ -33,7 +35,6 @@ class Tile:
     columns: int
     result: DType
     padded: bool = False
-    ahead: bool = False
 
     @property
     def element(self) -> str:
@@ -46,13 +47,7 @@ class Tile:
     @property
     def name(self) -> str:
         reads = "padded" if self.padded and self.columns < self.vectors * self.lanes else "real"
-        reads += "_ahead" * self.ahead
         return f"{self.rows}x{self.vectors}x{self.lanes}_{self.columns}_{self.result}_{reads}"
-
-    @property
-    def fetched(self) -> int:
-        """Bytes that one step along the summed axis fetches ahead."""
-        return LINE // 4 if self.ahead else 0
 
     def real(self, vector: int) -> int:
         """How many lanes of this vector are real."""
@@ -98,9 +93,9 @@ class VectorWriter(Writer):
 class TileCode(VectorWriter):
     """C = A B, or C + A B, for one tile of C.
 
-    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add)`, and, where
-    it looks ahead, the place from which on it fetches `k * fetched` bytes. The steps lie in
-    registers, so one function serves packed operands and those read where they lie.
+    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add, next)`. The
+    steps lie in registers, so one function serves packed operands and those read where they lie.
+    A tile of many vectors fetches `FETCHED * k` bytes from `next` on, which are wanted soon.
     """
 
     def __init__(self, tile: Tile, declared: set[str]) -> None:
@@ -111,7 +106,7 @@ class TileCode(VectorWriter):
         sums = self._summed(rows)
         self._write(sums)
         arguments = "i64 %k, ptr %a, i64 %ra, i64 %ka, ptr %b, i64 %kb, ptr %c, i64 %rc, i1 %add"
-        arguments += ", ptr %next" * tile.ahead
+        arguments += ", ptr %next"
         declared.add(self._text(f"define internal void @{self.name}({arguments})"))
 
     def _fetch(self, place: str, writes: int) -> None:
@@ -127,22 +122,17 @@ class TileCode(VectorWriter):
             for j in range(0, tile.columns, each):
                 self._fetch(self._at(row, j, kind), 1)
 
-    def _look_ahead(self, k: str) -> None:
-        fetched = self._new(f"mul i64 {k}, {self.tile.fetched}")
+    def _fetch_next(self, k: str) -> None:
+        fetched = self._new(f"mul i64 {k}, {FETCHED}")
         self._fetch(self._new(f"getelementptr i8, ptr %next, i64 {fetched}"), 0)
 
     def _summed(self, rows: Sequence[str]) -> list[str]:
-        """Two loops, of several steps a turn and of one; gives the names of the sums."""
-        assert LATE % UNROLLED == 0
+        """The names of the sums: two steps a turn where that gains, and then those left over."""
         sums = ["zeroinitializer" if self.tile.lanes > 1 else "0.0"] * self._count
-        whole, late = self._new(f"and i64 %k, {-UNROLLED}"), None
-        if self._count > FEW:
-            early = self._new(f"sub i64 {whole}, {LATE}")
-            is_long = self._new(f"icmp sgt i64 {early}, 0")
-            late = self._new(f"select i1 {is_long}, i64 {early}, i64 0")
-        else:
-            self._fetch_result()
-        sums = self._loop(rows, "0", whole, UNROLLED, sums, late)
+        if FEW < self._count < MANY:
+            return self._loop(rows, "0", "%k", 1, sums)
+        whole = self._new("and i64 %k, -2")
+        sums = self._loop(rows, "0", whole, 2, sums)
         return self._loop(rows, whole, "%k", 1, sums)
 
     @property
@@ -150,20 +140,22 @@ class TileCode(VectorWriter):
         return self.tile.rows * self.tile.vectors
 
     def _loop(
-        self,
-        rows: Sequence[str],
-        first: str,
-        last: str,
-        steps: int,
-        starts: Sequence[str],
-        late: str | None = None,
+        self, rows: Sequence[str], first: str, last: str, steps: int, starts: Sequence[str]
     ) -> list[str]:
+        """The rows of C are fetched on the way, but where steps are too short to look at that."""
+        late = ""
+        if first == "0" and self._count > FEW:
+            early = self._new(f"sub i64 {last}, {LATE}")
+            is_long = self._new(f"icmp sgt i64 {early}, 0")
+            late = self._new(f"select i1 {is_long}, i64 {early}, i64 0")
+        elif first == "0":
+            self._fetch_result()
         with self._growing(last, steps, first, self._vector, starts) as (counter, sums, grown):
             if late:
                 with self._if(self._new(f"icmp eq i64 {counter}, {late}")):
                     self._fetch_result()
-            if self.tile.ahead:
-                self._look_ahead(counter)
+            if self._count >= MANY:
+                self._fetch_next(counter)
             for step in range(steps):
                 grown[:] = self._step(rows, counter, step, grown)
         return sums
