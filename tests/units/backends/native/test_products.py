@@ -109,6 +109,11 @@ def test_halves_are_summed_in_float32_and_rounded_once(
     np.testing.assert_array_equal(ones, np.full((m, n), k, dtype))  # 700 ones, no fewer
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ab.bfloat16])
+def test_one_element_in_the_last_vector_of_a_row_is_written_alone(dtype: Any) -> None:
+    check("rows", "rows", (5, 3, 17), dtype)  # one more would be the first of the next row
+
+
 def test_infinities_and_nan_pass_through_large_products() -> None:
     x = np.ones((200, 200))
     x[3, 5], x[150, 1] = np.inf, np.nan
