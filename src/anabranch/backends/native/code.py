@@ -25,8 +25,10 @@ from anabranch.core.op import Kernel, Op
 from anabranch.core.record import record
 
 if TYPE_CHECKING:
+    from anabranch.backends.native import emission
     from anabranch.backends.native import program as programs
 else:
+    emission = LateModule("anabranch.backends.native.emission")
     programs = LateModule("anabranch.backends.native.program")
 
 _ROOMS = ("core", "ops", "backends")  # what decides the code that is written for a graph
@@ -92,12 +94,12 @@ def code_of(graph: Graph, donated: Mapping[int, int]) -> Code:
     store = disk.store()
     key = None if store is None else _key(graph, donated)
     if store is None or key is None:
-        return written(_program(graph, donated), target.object_code)
+        return written(_program(graph, donated), is_kept=True)
     found = store.read(key)
     if found is not None:
         disk.counts.found += 1
         return Code.of_parts(found)
-    code = written(_program(graph, donated), target.emitted)
+    code = written(_program(graph, donated), is_kept=False)
     store.write(key, code.parts())
     return code
 
@@ -106,8 +108,8 @@ def _program(graph: Graph, donated: Mapping[int, int]) -> programs.Program:
     return programs.Program(graph, target.host().vector_bytes, donated)
 
 
-def written(program: programs.Program, emit: Any) -> Code:
-    """The code of a program, by this way from IR to machine code."""
+def written(program: programs.Program, is_kept: bool) -> Code:
+    """The code of a program; what it shares with others is kept on disk, or each of its modules."""
     called = tuple(
         Callback(
             node.id,
@@ -115,7 +117,8 @@ def written(program: programs.Program, emit: Any) -> Code:
         )
         for node in program.called
     )
-    objects = tuple(emit(text) for text in program.modules)
+    kept = program.modules if is_kept else program.shared
+    objects = emission.object_codes(program.modules, kept)
     return Code(objects, program.workspace, called, program.time, program.shares)
 
 

@@ -64,7 +64,7 @@ class LoopCode(ChunkWriter):
         if self.cut is not None:
             self._begin_chunk(self.cut)
         self._write()
-        text = self._text(f"define internal void @{self.name}({self._arguments()})")
+        text = self._text(f"define void @{self.name}({self._arguments()})")
         return f"{text}\n{self._joining()}" if self._parts else text
 
     def _arguments(self) -> str:

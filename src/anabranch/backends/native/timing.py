@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from anabranch.backends.native import pool, target
+from anabranch.backends.native import emission, pool, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.plan import Limits, Timing
 from anabranch.core.graph import Graph
@@ -34,7 +34,7 @@ class _Runs(Protocol):
 def measured(executable: _Runs, graph: Graph, arguments: Sequence[Any]) -> Timing:
     """Seconds for each step of the graph's program with these arguments, the best of rounds."""
     program = Program(graph, target.host().vector_bytes, executable.donated, is_timed=True)
-    objects = [target.object_code(text) for text in program.modules]
+    objects = emission.object_codes(program.modules, program.modules)
     loaded = target.Loaded(objects, ["entry"], pool.imports(program.shares))
     code, clock = _Timed(loaded.addresses["entry"]), _clock()
     count = len(program.steps)

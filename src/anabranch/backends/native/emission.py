@@ -1,0 +1,130 @@
+"""Machine code for several modules of IR text, made on as many threads as programs may use.
+
+`llvmlite` lets one thread at a time into LLVM. What takes long, emitting code, works on a module in
+a context of its own with a machine of its own, and nothing else, so it is called without that lock.
+Where LLVM's function is not found where it should be, modules are emitted one after the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from llvmlite import binding as llvm
+
+from anabranch.backends.native import disk, target, threads
+
+WORTH = 100  # lines of IR, for which it is not worth while to start a thread
+REMEMBERED = 256  # modules that programs share, where there is no disk to keep them on
+
+
+def object_codes(texts: Sequence[str], kept: Collection[str]) -> tuple[bytes, ...]:
+    """Machine code for each module; that of those in `kept` is looked up on disk, and kept there.
+
+    Raises:
+        RuntimeError: where a text is not a legal module, which is a fault of its emitter.
+    """
+    store = disk.store()
+    keys = {text: disk.key_of("module", text, *target.identity()) for text in kept}
+    found = {text: code for text, key in keys.items() if (code := _found(key, store))}
+    missing = [text for text in dict.fromkeys(texts) if text not in found]
+    found |= zip(missing, emitted(missing), strict=True)
+    for text in missing:
+        if text in keys:
+            _keep(keys[text], found[text], store)
+    return tuple(found[text] for text in texts)
+
+
+_recent: dict[str, bytes] = {}
+
+
+def _found(key: str, store: disk.Store | None) -> bytes | None:
+    if store is None:
+        return _recent.get(key)
+    parts = store.read(key)
+    if parts is None:
+        return None
+    disk.counts.found += 1
+    return parts[0]
+
+
+def _keep(key: str, code: bytes, store: disk.Store | None) -> None:
+    if store is not None:
+        store.write(key, [code])
+        return
+    if len(_recent) >= REMEMBERED:
+        _recent.clear()
+    _recent[key] = code
+
+
+def emitted(texts: Sequence[str]) -> list[bytes]:
+    """Machine code for each module, made now; the same whatever the number of threads."""
+    results: list[bytes] = [b""] * len(texts)
+    errors: list[BaseException] = []
+    waiting = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # the longest goes first
+    emit = _without_lock()
+
+    def work() -> None:
+        machine = target.target_machine() if emit else None
+        while not errors:
+            try:
+                i = waiting.pop()
+            except IndexError:
+                return
+            try:
+                results[i] = emit(machine, texts[i]) if emit else target.emitted(texts[i])
+            except BaseException as error:  # told by the thread that asked
+                errors.append(error)
+
+    target.host()
+    count = min(threads.get_num_threads(), sum(text.count("\n") > WORTH for text in texts))
+    others = [threading.Thread(target=work, daemon=True) for _ in range(count - 1 if emit else 0)]
+    for other in others:
+        other.start()
+    try:
+        work()
+    finally:
+        for other in others:
+            other.join()
+    if errors:
+        raise errors[0]
+    return results
+
+
+@functools.lru_cache(maxsize=1)
+def _without_lock() -> Callable[[Any, str], bytes] | None:
+    """Emits one module with a machine that no other thread uses; None where that cannot be."""
+    try:
+        library = ctypes.CDLL(llvm.ffi.lib._name)
+        emit, start, size, free, free_text = (
+            library[f"LLVMPY_{word}"]
+            for word in (
+                *("TargetMachineEmitToMemory", "GetBufferStart", "GetBufferSize"),
+                *("DisposeMemoryBuffer", "DisposeString"),
+            )
+        )
+    except (AttributeError, OSError):
+        return None
+    emit.restype = start.restype = ctypes.c_void_p
+    size.restype = ctypes.c_size_t
+    free.restype = free_text.restype = None
+
+    def emitted_by(machine: Any, text: str) -> bytes:
+        module = target.parsed(text, machine)
+        error = ctypes.c_void_p()
+        buffer = ctypes.c_void_p(emit(machine, module, 1, ctypes.byref(error)))
+        if buffer.value is None:
+            said = ctypes.string_at(error.value or 0).decode("utf-8", "replace")
+            free_text(error)
+            raise RuntimeError(said)
+        try:
+            code = ctypes.string_at(start(buffer), size(buffer))
+        finally:
+            free(buffer)
+        disk.counts.emitted += 1
+        return code
+
+    return emitted_by
