@@ -62,36 +62,51 @@ def _keep(key: str, code: bytes, store: disk.Store | None) -> None:
 
 def emitted(texts: Sequence[str]) -> list[bytes]:
     """Machine code for each module, made now; the same whatever the number of threads."""
-    results: list[bytes] = [b""] * len(texts)
-    errors: list[BaseException] = []
-    waiting = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # the longest goes first
-    emit = _without_lock()
+    return Emission(texts).finished()
 
-    def work() -> None:
-        machine = target.target_machine() if emit else None
-        while not errors:
+
+class Emission:
+    """Modules that other threads begin to emit at once, as far as there are any.
+
+    Who wants the code takes part until all is done.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        target.host()
+        self._texts = texts
+        self._codes = [b""] * len(texts)
+        self._errors: list[BaseException] = []
+        self._waiting = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        self._emit = _without_lock()
+        count = sum(text.count("\n") > WORTH for text in texts) - 1
+        count = min(threads.get_num_threads() - 1, count) if self._emit else 0
+        self._others = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
+        for other in self._others:
+            other.start()
+
+    def finished(self) -> list[bytes]:
+        """The machine code of each."""
+        try:
+            self._work()
+        finally:
+            for other in self._others:
+                other.join()
+        if self._errors:
+            raise self._errors[0]
+        return self._codes
+
+    def _work(self) -> None:
+        machine = target.target_machine() if self._emit else None
+        while not self._errors:
             try:
-                i = waiting.pop()
+                i = self._waiting.pop()  # the longest first
             except IndexError:
                 return
+            text = self._texts[i]
             try:
-                results[i] = emit(machine, texts[i]) if emit else target.emitted(texts[i])
+                self._codes[i] = self._emit(machine, text) if self._emit else target.emitted(text)
             except BaseException as error:  # told by the thread that asked
-                errors.append(error)
-
-    target.host()
-    count = min(threads.get_num_threads(), sum(text.count("\n") > WORTH for text in texts))
-    others = [threading.Thread(target=work, daemon=True) for _ in range(count - 1 if emit else 0)]
-    for other in others:
-        other.start()
-    try:
-        work()
-    finally:
-        for other in others:
-            other.join()
-    if errors:
-        raise errors[0]
-    return results
+                self._errors.append(error)
 
 
 @functools.lru_cache(maxsize=1)
