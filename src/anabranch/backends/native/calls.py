@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.backends.native import layout, target
+from anabranch.backends.native import layout, loading, modules
 
 PAUSE = -1  # the number of no node: only look for signals
 
@@ -92,8 +92,8 @@ def addresses() -> dict[str, int]:
     ir = _IR.replace("COUNT", str(len(_FUNCTIONS)))
     for place, name in enumerate(_FUNCTIONS):
         ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
-    loaded = target.Loaded([target.object_code(ir)], ["table", "back", "unlocked"])
-    target.keep_for_good(loaded)
+    loaded = loading.Loaded([modules.object_code(ir)], ["table", "back", "unlocked"])
+    loaded.keep_for_good()
     table = (ctypes.c_void_p * len(_FUNCTIONS)).from_address(loaded.addresses["table"])
     table[:] = [layout.address(name) for name in _FUNCTIONS]
     return dict(loaded.addresses)

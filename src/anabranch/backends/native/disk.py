@@ -20,19 +20,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anabranch.core.digest import SIZE, digest
 from anabranch.core.late import LateModule
 from anabranch.core.source import warn
 
 if TYPE_CHECKING:
-    import hashlib
     import tempfile
 else:
-    hashlib = LateModule("hashlib")
     tempfile = LateModule("tempfile")
 
 DIRECTORY, BOUND = "ANABRANCH_CACHE_DIR", "ANABRANCH_CACHE_BYTES"
 _MOST = 256 * 2**20
-_MAGIC = b"anabranch code 1\n"
+_MAGIC = b"anabranch code 2\n"
 _SUFFIX, _UNFINISHED = ".code", ".part"
 _ABANDONED = 3600.0  # seconds after which an unfinished file has nobody who finishes it
 _SHRUNK = 0.8  # of the bound, when it has been passed
@@ -53,16 +52,6 @@ class Counts:
 
 
 counts = Counts()
-
-
-def key_of(*parts: str | bytes) -> str:
-    """The key for what these parts determine."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(struct.pack("<Q", len(data)))
-        digest.update(data)
-    return digest.hexdigest()
 
 
 class Store:
@@ -247,7 +236,7 @@ def _packed(key: str, parts: Sequence[bytes]) -> bytes:
 
 def _unpacked(key: str, data: bytes) -> list[bytes] | None:
     """The parts of an entry; None if it is damaged or another's."""
-    start = len(_MAGIC) + 32
+    start = len(_MAGIC) + SIZE
     body = data[start:]
     if data[:start] != _MAGIC + _checksum(key, body):
         return None
@@ -261,7 +250,9 @@ def _unpacked(key: str, data: bytes) -> list[bytes] | None:
 
 
 def _checksum(key: str, body: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + body).digest()
+    made = digest(key.encode())
+    made.update(body)
+    return bytes(made.digest())
 
 
 def _remove(path: Path) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import binding as llvm
@@ -18,46 +18,6 @@ from llvmlite import binding as llvm
 from anabranch.backends.native import disk, target, threads
 
 WORTH = 100  # lines of IR, for which it is not worth while to start a thread
-REMEMBERED = 256  # modules that programs share, where there is no disk to keep them on
-
-
-def object_codes(texts: Sequence[str], kept: Collection[str]) -> tuple[bytes, ...]:
-    """Machine code for each module; that of those in `kept` is looked up on disk, and kept there.
-
-    Raises:
-        RuntimeError: where a text is not a legal module, which is a fault of its emitter.
-    """
-    store = disk.store()
-    keys = {text: disk.key_of("module", text, *target.identity()) for text in kept}
-    found = {text: code for text, key in keys.items() if (code := _found(key, store))}
-    missing = [text for text in dict.fromkeys(texts) if text not in found]
-    found |= zip(missing, emitted(missing), strict=True)
-    for text in missing:
-        if text in keys:
-            _keep(keys[text], found[text], store)
-    return tuple(found[text] for text in texts)
-
-
-_recent: dict[str, bytes] = {}
-
-
-def _found(key: str, store: disk.Store | None) -> bytes | None:
-    if store is None:
-        return _recent.get(key)
-    parts = store.read(key)
-    if parts is None:
-        return None
-    disk.counts.found += 1
-    return parts[0]
-
-
-def _keep(key: str, code: bytes, store: disk.Store | None) -> None:
-    if store is not None:
-        store.write(key, [code])
-        return
-    if len(_recent) >= REMEMBERED:
-        _recent.clear()
-    _recent[key] = code
 
 
 def emitted(texts: Sequence[str]) -> list[bytes]:

@@ -23,7 +23,7 @@ import time
 from importlib import resources
 from typing import Any
 
-from anabranch.backends.native import target, threads
+from anabranch.backends.native import loading, modules, threads
 
 LOOKOUT = 50_000  # ns for which a thread without work looks out for more
 TRIES = 1_000  # to get at the pool when the interpreter ends
@@ -127,11 +127,11 @@ def address() -> int:
 def _made() -> int:
     known = _known_functions()
     if known is None:
-        alone = _kept(target.Loaded([target.object_code(_ALONE)], ["run"]))
+        alone = _kept(loading.Loaded([modules.object_code(_ALONE)], ["run"]))
         return int(alone.addresses["run"])
     names = ["run", "resize", "reset"]
     text = _text("sched_getcpu" in known)
-    loaded = _kept(target.Loaded([target.object_code(text)], names, known))
+    loaded = _kept(loading.Loaded([modules.object_code(text)], names, known))
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
     reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])
     reset()
@@ -184,5 +184,5 @@ def _known_functions() -> dict[str, int] | None:
 
 def _kept(loaded: Any) -> Any:
     """The same, never freed: its threads may still be asleep in it when all else is gone."""
-    target.keep_for_good(loaded)
+    loaded.keep_for_good()
     return loaded

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anabranch.backends.native import disk
 from anabranch.backends.native.calls import PAUSE
 from anabranch.backends.native.claims import Claims
 from anabranch.backends.native.division import Division
@@ -26,6 +25,7 @@ from anabranch.backends.native.schedule import (
     Structured,
 )
 from anabranch.backends.native.straight import StraightCode, is_straight
+from anabranch.core.digest import key_of
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 
@@ -245,7 +245,7 @@ class Program(Claims):
         signature = code.signature() if isinstance(code, LoopCode) else None
         if signature in self._bodies:
             return self._bodies[signature]
-        digest = disk.key_of(*code.text.partition(f"@{code.name}(")[::2])
+        digest = key_of(*code.text.partition(f"@{code.name}(")[::2])
         name = self._bodies.setdefault(digest, code.name)
         if signature is not None:
             self._bodies[signature] = name

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.native import calls, entry, layout, target
+from anabranch.backends.native import calls, entry, layout, loading, modules
 from anabranch.backends.native.table import TableWriter, free_workspace
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.dtype import DType
@@ -157,7 +157,7 @@ class Raw:
         self._resting = ctypes.c_void_p()
         text = RawText(len(self.parameters), len(fixed), len(self.outputs), workspace)
         names = ["table", "raw", "bound", "of_doubles"]
-        self._loaded = target.Loaded([target.object_code(text.ir)], names)
+        self._loaded = loading.Loaded([modules.object_code(text.ir)], names)
         addresses = {
             "resting": ctypes.addressof(self._resting),
             "program": program,

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.native import layout, target
+from anabranch.backends.native import layout, loading, modules
 from anabranch.backends.native.results_code import CLASSES, IR
 from anabranch.core import spare
 from anabranch.core.aval import Aval
@@ -50,12 +50,12 @@ class ResultPool:
             "HANDLER": layout.HANDLER,
         }
         ir = re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), IR)
-        loaded = target.Loaded([target.object_code(ir)], _EXPORTED)
-        target.keep_for_good(loaded)  # arrays call it when they are freed, whenever that is
+        loaded = loading.Loaded([modules.object_code(ir)], _EXPORTED)
+        loaded.keep_for_good()  # arrays call it when they are freed, whenever that is
         self.addresses = loaded.addresses
         context, allocate, free = layout.allocator()
         self._capsule = self._handler()
-        target.keep_for_good(self._capsule)
+        loading.keep_for_good(self._capsule)
         table = (ctypes.c_void_p * 8).from_address(loaded.addresses["table"])
         new, incref = map(layout.address, ("PyArray_NewFromDescr", "Py_IncRef"))
         table[:] = [
@@ -75,12 +75,12 @@ class ResultPool:
         held.raw = b"anabranch".ljust(_HANDLER_HEAD - 1, b"\0") + b"\1" + bytes(8 * len(functions))
         places = (ctypes.c_void_p * len(functions)).from_buffer(held, _HANDLER_HEAD)
         places[:] = [self.addresses.get(name) for name in functions]
-        target.keep_for_good(held)
+        loading.keep_for_good(held)
         make = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
         )
         name = ctypes.create_string_buffer(b"mem_handler")  # the capsule keeps its address
-        target.keep_for_good(name)
+        loading.keep_for_good(name)
         new = make(("PyCapsule_New", ctypes.pythonapi))
         return new(ctypes.addressof(held), ctypes.cast(name, ctypes.c_char_p), None)
 

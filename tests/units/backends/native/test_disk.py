@@ -12,7 +12,8 @@ import pytest
 
 import anabranch as ab
 from anabranch.backends.native import disk
-from anabranch.backends.native.disk import Store, key_of
+from anabranch.backends.native.disk import Store
+from anabranch.core.digest import key_of
 from anabranch.core.registry import temporary_ops
 
 KEY, OTHER = key_of("a", "b"), key_of("ab", "")
@@ -361,7 +362,8 @@ def test_processes_at_once_share_one_directory(here: Path) -> None:
         [
             "import os, sys, random",
             "from pathlib import Path",
-            "from anabranch.backends.native.disk import Store, key_of",
+            "from anabranch.backends.native.disk import Store",
+            "from anabranch.core.digest import key_of",
             "store = Store(Path(sys.argv[1]), 60_000)",
             "rng = random.Random(int(sys.argv[2]))",
             "for _ in range(400):",

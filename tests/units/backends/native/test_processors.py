@@ -8,7 +8,7 @@ import pytest
 from llvmlite import binding as llvm
 
 import anabranch as ab
-from anabranch.backends.native import operands, pool, target
+from anabranch.backends.native import loading, operands, pool, target
 from anabranch.backends.native.expand import expanded
 from anabranch.backends.native.program import Program
 
@@ -37,7 +37,7 @@ def run_for(cpu: str, vector_bytes: int, f: Any, *args: np.ndarray) -> list[np.n
         module.data_layout = str(machine.target_data)
         module.verify()
         objects.append(machine.emit_object(module))
-    loaded = target.Loaded(objects, ["entry"], pool.imports(made.shares))
+    loaded = loading.Loaded(objects, ["entry"], pool.imports(made.shares))
     outputs = [np.zeros(edge.aval.shape, edge.aval.dtype) for edge in made.graph.outputs]
     held = [*args, *(node.attrs["value"] for node in made.constants), *outputs]
     table = (ctypes.c_void_p * len(held))(*(array.ctypes.data for array in held))
