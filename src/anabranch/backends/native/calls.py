@@ -86,13 +86,22 @@ define i32 @unlocked(ptr %program, ptr %given, ptr %workspace, ptr %context) {
 """
 
 
-@functools.lru_cache(maxsize=1)
-def addresses() -> dict[str, int]:
-    """Of the functions above, for as long as the process lives."""
+def awaited() -> list[str]:
+    """The module of these functions, as long as it is not loaded."""
+    return [] if addresses.cache_info().currsize else [_text()]
+
+
+def _text() -> str:
     ir = _IR.replace("COUNT", str(len(_FUNCTIONS)))
     for place, name in enumerate(_FUNCTIONS):
         ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
-    loaded = loading.Loaded([modules.object_code(ir)], ["table", "back", "unlocked"])
+    return ir
+
+
+@functools.lru_cache(maxsize=1)
+def addresses() -> dict[str, int]:
+    """Of the functions above, for as long as the process lives."""
+    loaded = loading.Loaded([modules.object_code(_text())], ["table", "back", "unlocked"])
     loaded.keep_for_good()
     table = (ctypes.c_void_p * len(_FUNCTIONS)).from_address(loaded.addresses["table"])
     table[:] = [layout.address(name) for name in _FUNCTIONS]

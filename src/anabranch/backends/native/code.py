@@ -19,7 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from anabranch.backends.base import Wanted
-from anabranch.backends.native import disk, machine, modules
+from anabranch.backends.native import calls, disk, machine, modules, pool, results
 from anabranch.backends.native.view import View
 from anabranch.core.digest import key_of
 from anabranch.core.graph import Graph
@@ -154,9 +154,11 @@ _ROOT = Path(__file__).parents[2]
 
 def _written(wanted: Wanted, graph: Graph, is_kept: bool) -> Code:
     """The code of a graph; what it shares with others is kept on disk, or each of its modules."""
-    program = programs.Program(graph, target.host().vector_bytes, wanted.donated)
-    kept = program.modules if is_kept else program.shared
-    objects = modules.object_codes(program.modules, kept)
+    with modules.made_meanwhile([*calls.awaited(), *results.awaited()]):
+        program = programs.Program(graph, target.host().vector_bytes, wanted.donated)
+        with modules.made_meanwhile(pool.awaited() if program.shares else []):
+            kept = program.modules if is_kept else program.shared
+            objects = modules.object_codes(program.modules, kept)
     called = tuple(
         Callback(
             node.id,

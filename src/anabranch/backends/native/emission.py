@@ -22,23 +22,24 @@ WORTH = 100  # lines of IR, for which it is not worth while to start a thread
 
 def emitted(texts: Sequence[str]) -> list[bytes]:
     """Machine code for each module, made now; the same whatever the number of threads."""
-    return Emission(texts).finished()
+    return Emission(texts, is_awaited=True).finished()
 
 
 class Emission:
     """Modules that other threads begin to emit at once, as far as there are any.
 
-    Who wants the code takes part until all is done.
+    Who wants the code takes part until all is done; that it is `is_awaited` says that somebody will
+    at once.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], is_awaited: bool) -> None:
         target.host()
         self._texts = texts
         self._codes = [b""] * len(texts)
         self._errors: list[BaseException] = []
         self._waiting = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         self._emit = _without_lock()
-        count = sum(text.count("\n") > WORTH for text in texts) - 1
+        count = sum(text.count("\n") > WORTH for text in texts) - is_awaited
         count = min(threads.get_num_threads() - 1, count) if self._emit else 0
         self._others = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
         for other in self._others:

@@ -123,6 +123,12 @@ def address() -> int:
         return _made()
 
 
+def awaited() -> list[str]:
+    """The module of the pool, as long as it is not loaded."""
+    known = None if _made.cache_info().currsize else _known_functions()
+    return [] if known is None else [_text("sched_getcpu" in known)]
+
+
 @functools.lru_cache(maxsize=1)
 def _made() -> int:
     known = _known_functions()

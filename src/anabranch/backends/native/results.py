@@ -41,16 +41,7 @@ class ResultPool:
     """
 
     def __init__(self) -> None:
-        words = {
-            "CLASSES": CLASSES,
-            "LAST": CLASSES - 1,
-            "CARRAY": _CARRAY,
-            "FLAGS": layout.FLAGS,
-            "OWNS": _OWNS_DATA,
-            "HANDLER": layout.HANDLER,
-        }
-        ir = re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), IR)
-        loaded = loading.Loaded([modules.object_code(ir)], _EXPORTED)
+        loaded = loading.Loaded([modules.object_code(_text())], _EXPORTED)
         loaded.keep_for_good()  # arrays call it when they are freed, whenever that is
         self.addresses = loaded.addresses
         context, allocate, free = layout.allocator()
@@ -121,6 +112,24 @@ def size_class(size: int) -> int:
         return units
     exponent = units.bit_length() - 3
     return 4 * exponent + -((-units) >> exponent)
+
+
+def awaited() -> list[str]:
+    """The module of the pool, as long as it is not loaded."""
+    is_made = _one_pool.cache_info().currsize or not layout.handler_is_known()
+    return [] if is_made else [_text()]
+
+
+def _text() -> str:
+    words = {
+        "CLASSES": CLASSES,
+        "LAST": CLASSES - 1,
+        "CARRAY": _CARRAY,
+        "FLAGS": layout.FLAGS,
+        "OWNS": _OWNS_DATA,
+        "HANDLER": layout.HANDLER,
+    }
+    return re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), IR)
 
 
 def result_pool() -> ResultPool | None:
