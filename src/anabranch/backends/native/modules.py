@@ -69,9 +69,9 @@ class _Making:
         """The machine code of each."""
         if self._emission is not None:
             self._codes |= zip(self._missing, self._emission.finished(), strict=True)
-        for text in self._missing:
-            if text in self.keys:
-                _keep(self.keys[text], self._codes[text], self._store)
+        kept = {self.keys[one]: self._codes[one] for one in self._missing if one in self.keys}
+        if kept:
+            _keep(kept, self._store)
         return self._codes
 
 
@@ -87,10 +87,10 @@ def _found(key: str, store: disk.Store | None) -> bytes | None:
     return parts[0]
 
 
-def _keep(key: str, code: bytes, store: disk.Store | None) -> None:
+def _keep(codes: Mapping[str, bytes], store: disk.Store | None) -> None:
     if store is not None:
-        store.write(key, [code])
+        store.write_all({key: [code] for key, code in codes.items()})
         return
-    if len(_recent) >= REMEMBERED:
+    if len(_recent) + len(codes) > REMEMBERED:
         _recent.clear()
-    _recent[key] = code
+    _recent.update(codes)
