@@ -53,10 +53,13 @@ def _digest(graph: Graph, known: dict[int, str]) -> str:
 
 def _lines(graph: Graph, known: dict[int, str]) -> Iterator[str]:
     yield " ".join(str(node.id) for node in graph.parameters)
+    shown: dict[tuple[Any, ...], str] = {}  # most nodes have the avals of another one
     for node in graph.nodes:
-        inputs = " ".join(map(edge_key, node.inputs))
+        inputs = " ".join([edge_key(edge) for edge in node.inputs])
         attrs = attrs_key(node, known) if node.attrs else ""
-        avals = " ".join(f"{a}{'~' * a.weak}" for a in node.avals)
+        avals = shown.get(node.avals)
+        if avals is None:
+            avals = shown[node.avals] = " ".join(f"{a}{'~' * a.weak}" for a in node.avals)
         yield f"{node.id} {node.op.name} ({inputs}) {{{attrs}}} {avals}"
     yield " ".join(map(edge_key, graph.outputs))
 

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,11 +137,11 @@ def reachable(function: Any, *more: Any) -> Iterator[Reach]:
             pending.extend((child, deeper) for child in _children(reach, named))
 
 
-def baked_numbers(function: Any) -> dict[str, Any]:
-    """The Python numbers that user code reaches from the function: fixed by a trace."""
+def baked_numbers(places: Iterable[Reach]) -> dict[str, Any]:
+    """The Python numbers among what user code reaches from a function: fixed by its trace."""
     return {
         reach.label: reach.value
-        for reach in reachable(function)
+        for reach in places
         if type(reach.value) in NUMBERS and not _is_the_librarys(reach)
     }
 

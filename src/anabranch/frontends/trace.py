@@ -164,7 +164,7 @@ def trace_function(
         graph.check_captures()
     del args, kwargs, inputs, values
     log(f"4 outputs {', '.join(repr(e) for e in graph.outputs)}")
-    trace = Trace(graph, out_structure, outputs, baked=baked_numbers(function))
+    trace = Trace(graph, out_structure, outputs)
     statics = [leaf.value for leaf in leaves if isinstance(leaf, Static)]
     _settle_captures(trace, graph, function, statics)
     return trace
@@ -218,7 +218,9 @@ def _settle_captures(
     trace.captured = [value for value, h in zip(values, held, strict=True) if h]
     wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
     watched: set[int] = set()
-    for reach in reachable(function, *statics):
+    places = list(reachable(function, *statics))
+    trace.baked = baked_numbers(list(reachable(function)) if statics else places)
+    for reach in places:
         node = wanted.get(id(reach.value))
         if node is not None:
             watched.add(id(reach.value))

@@ -86,9 +86,20 @@ define i32 @unlocked(ptr %program, ptr %given, ptr %workspace, ptr %context) {
 """
 
 
-def awaited() -> list[str]:
+def awaited() -> list[modules.Fixed]:
     """The module of these functions, as long as it is not loaded."""
-    return [] if addresses.cache_info().currsize else [_text()]
+    return [] if addresses.cache_info().currsize else [("calls", _text)]
+
+
+@functools.lru_cache(maxsize=1)
+def addresses() -> dict[str, int]:
+    """Of the functions above, for as long as the process lives."""
+    code = modules.fixed_code("calls", _text)
+    loaded = loading.Loaded([code], ["table", "back", "unlocked"])
+    loaded.keep_for_good()
+    table = (ctypes.c_void_p * len(_FUNCTIONS)).from_address(loaded.addresses["table"])
+    table[:] = [layout.address(name) for name in _FUNCTIONS]
+    return dict(loaded.addresses)
 
 
 def _text() -> str:
@@ -96,16 +107,6 @@ def _text() -> str:
     for place, name in enumerate(_FUNCTIONS):
         ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
     return ir
-
-
-@functools.lru_cache(maxsize=1)
-def addresses() -> dict[str, int]:
-    """Of the functions above, for as long as the process lives."""
-    loaded = loading.Loaded([modules.object_code(_text())], ["table", "back", "unlocked"])
-    loaded.keep_for_good()
-    table = (ctypes.c_void_p * len(_FUNCTIONS)).from_address(loaded.addresses["table"])
-    table[:] = [layout.address(name) for name in _FUNCTIONS]
-    return dict(loaded.addresses)
 
 
 class Context:

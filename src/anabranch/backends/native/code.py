@@ -12,7 +12,6 @@ import marshal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 else:
     programs = LateModule("anabranch.backends.native.program")
     target = LateModule("anabranch.backends.native.target")
-
-_ROOMS = ("core", "ops", "passes", "backends")  # what decides the code that is written for a graph
 
 
 @record
@@ -126,7 +123,7 @@ def code_of(wanted: Wanted, made_of: Callable[[], Graph]) -> Code:
 
     `made_of` gives the optimised graph in terms of ops that have code of their own.
     """
-    store, source = disk.store(), _source()
+    store, source = disk.store(), machine.library()
     identity = machine.identity()
     if store is None or source is None or identity is None:
         return _written(wanted, made_of(), is_kept=store is not None)
@@ -142,14 +139,13 @@ def code_of(wanted: Wanted, made_of: Callable[[], Graph]) -> Code:
         disk.counts.found += 1
         return Code.of_parts(found, graph)
     code = _written(wanted, made_of(), is_kept=False)
-    if code.is_as_built and machine.stamp(_ROOT, _ROOMS) == source:
+    if code.is_as_built and machine.is_still(source):
         store.write(key, code.parts(graph))
     return code
 
 
 # What folds constants, and lays out what is kept.
 _VERSIONS = sys.version, np.__version__, ml_dtypes.__version__
-_ROOT = Path(__file__).parents[2]
 
 
 def _written(wanted: Wanted, graph: Graph, is_kept: bool) -> Code:
@@ -231,9 +227,3 @@ def _is_ours(function: Any) -> bool:
         return False
     cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
     return all(map(_is_ours, filter(callable, cells)))
-
-
-@functools.lru_cache(maxsize=1)
-def _source() -> str | None:
-    """The library's own files that decide what is written; None without files."""
-    return machine.stamp(_ROOT, _ROOMS)

@@ -15,8 +15,8 @@ import struct
 import sys
 import threading
 import time
+import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +38,7 @@ _SHRUNK = 0.8  # of the bound, when it has been passed
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass
-class Counts:
+class Counts(types.SimpleNamespace):
     """What a process has done so far.
 
     Attributes:
@@ -47,11 +46,11 @@ class Counts:
         found: pieces of machine code that were found on disk.
     """
 
-    emitted: int = 0
-    found: int = 0
+    emitted: int
+    found: int
 
 
-counts = Counts()
+counts = Counts(emitted=0, found=0)
 
 
 class Store:
@@ -67,6 +66,10 @@ class Store:
         self.bound = bound
         self._is_refused = False
         self._lock = threading.Lock()
+
+    def holds(self, key: str) -> bool:
+        """Whether something was written under a key."""
+        return self._path(key).exists()
 
     def read(self, key: str) -> list[bytes] | None:
         """What was written under a key; None if that is not there, damaged or not to be trusted."""

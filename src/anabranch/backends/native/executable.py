@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anabranch.backends.base import Call, Wanted
-from anabranch.backends.native import calls, entry, layout, loading, modules, pool
+from anabranch.backends.native import calls, layout, loading, modules, pool
 from anabranch.backends.native.code import Callback, code_of, view_of
+from anabranch.backends.native.described import Way, are_found, is_taken
+from anabranch.backends.native.methods import free_workspace, python_function
 from anabranch.backends.native.results import result_pool
-from anabranch.backends.native.table import free_workspace
-from anabranch.backends.native.taking import are_found, is_taken
 from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
@@ -27,12 +27,13 @@ from anabranch.core.node import Literal
 from anabranch.core.values import settled
 
 if TYPE_CHECKING:
-    from anabranch.backends.native import account, expand, target, timing
+    from anabranch.backends.native import account, entry, expand, target, timing
     from anabranch.backends.native import program as programs
     from anabranch.backends.native import raw as unchecked
     from anabranch.backends.plan import Plan, Timing
 else:  # what writes code and looks at it is not loaded where the code is on disk
     account = LateModule("anabranch.backends.native.account")
+    entry = LateModule("anabranch.backends.native.entry")
     expand = LateModule("anabranch.backends.native.expand")
     programs = LateModule("anabranch.backends.native.program")
     target = LateModule("anabranch.backends.native.target")
@@ -83,15 +84,23 @@ class NativeExecutable:
         spares = result_pool()
         constants, workspace = len(self._constants), self.code.workspace
         rest = self.donated, workspace, spares is not None, self.code.time > LONG
-        text = entry.Text(call, avals, constants, results, *rest)
-        loaded = loading.Loaded([modules.object_code(text.ir)], ["call", "table"])
+        way = Way(call, avals, constants, results, *rest)
+        described, objects = way.described()
+
+        def write() -> modules.Written:
+            text = entry.Text(way, objects)
+            return text.ir, list(text.slots)
+
+        code, slots = modules.described_code(described, write)
+        loaded = loading.Loaded([code], ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
-        held = {**text.objects, "slow": call.slow}
-        pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
-        for slot, place in text.slots.items():
-            pointers[place] = id(held[slot]) if slot in held else self._address(slot, resting)
+        held = {f"object {i}": one for i, one in enumerate(objects.held)} | {"slow": call.slow}
+        pointers = (ctypes.c_void_p * len(slots)).from_address(loaded.addresses["table"])
+        pointers[:] = [
+            id(held[slot]) if slot in held else self._address(slot, resting) for slot in slots
+        ]
         keeper = _Keeper(loaded, resting, workspace, held, self)
-        return entry.python_function(call.name, loaded.addresses["call"], keeper)
+        return python_function(call.name, loaded.addresses["call"], keeper)
 
     def raw(self, captured: Sequence[np.ndarray[Any, Any]]) -> unchecked.Raw | None:
         """The program without checks; None if it has a result that is a fixed number."""

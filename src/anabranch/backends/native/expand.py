@@ -14,7 +14,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import MadeOf
 from anabranch.ops.elementwise import astype
-from anabranch.passes.merge import merge
+from anabranch.passes.merging import merge
 from anabranch.passes.rewrite import in_place_of
 
 PRODUCT = "product"  # what the records of such ops say

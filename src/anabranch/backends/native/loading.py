@@ -14,11 +14,12 @@ import platform
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anabranch.core.late import LateModule
+from anabranch.core.record import record
 
 if TYPE_CHECKING:
     from anabranch.backends.native import target
@@ -78,7 +79,10 @@ class _ForeignError(Exception):
     """An object file has something that is not known here."""
 
 
-class _Section(NamedTuple):
+@record
+class _Section:
+    """A row of the table of sections."""
+
     kind: int
     flags: int
     offset: int

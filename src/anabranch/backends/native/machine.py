@@ -23,6 +23,8 @@ else:
     target = LateModule("anabranch.backends.native.target")
 
 PROCESSORS = "/proc/cpuinfo"
+_ROOT = Path(__file__).parents[2]
+_ROOMS = ("core", "ops", "passes", "backends")  # what decides the code for a graph
 _ENOUGH = 8192  # bytes of it, in which the first processor is described
 _TELLING = (  # what says which instructions it has, and which model it is
     *("vendor_id", "cpu family", "model", "stepping", "flags"),
@@ -67,6 +69,17 @@ def _described(file: str) -> str:
         return ""
     lines = text.partition("\n\n")[0].splitlines()
     return "\n".join(line for line in lines if line.partition("\t")[0].rstrip() in _TELLING)
+
+
+@functools.lru_cache(maxsize=1)
+def library() -> str | None:
+    """The library's own files that decide which code is written; None where they do not tell."""
+    return stamp(_ROOT, _ROOMS)
+
+
+def is_still(source: str) -> bool:
+    """Whether these files are still those."""
+    return stamp(_ROOT, _ROOMS) == source
 
 
 def stamp(root: str | Path, rooms: Sequence[str]) -> str | None:

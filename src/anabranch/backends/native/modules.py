@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import marshal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,11 @@ else:
 
 REMEMBERED = 256  # modules that are kept, where there is no disk to keep them on
 
-_recent: dict[str, bytes] = {}
-_handed_on: dict[str, bytes] = {}  # what was made before somebody asked for it
+Written = tuple[str, Sequence[str]]  # IR, and what its table must hold
+Fixed = tuple[str, Callable[[], str]]  # a module of which there is one in each process
+
+_recent: dict[str, bytes] = {}  # by key
+_made_before: dict[str, bytes] = {}  # by text, what nobody has asked for yet
 
 
 def object_code(ir: str) -> bytes:
@@ -33,51 +37,17 @@ def object_code(ir: str) -> bytes:
 
 def object_codes(texts: Sequence[str], kept: Collection[str]) -> tuple[bytes, ...]:
     """The same for several, of which those in `kept` are looked up on disk, and kept there."""
-    found = _Making(texts, kept, is_awaited=True).finished()
+    store, identity = disk.store(), machine.identity()
+    keys = {text: key_of("module", text, *identity) for text in kept} if identity else {}
+    found = {text: code for text, key in keys.items() if (code := _found(key, store)) is not None}
+    missing = [text for text in dict.fromkeys(texts) if text not in found]
+    if missing:
+        found |= zip(missing, emission.emitted(missing), strict=True)
+        _keep({keys[text]: found[text] for text in missing if text in keys}, store)
     return tuple(found[text] for text in texts)
 
 
-@contextmanager
-def made_meanwhile(texts: Sequence[str]) -> Iterator[None]:
-    """Other threads, where there are any, make these while the block runs, for those who ask next.
-
-    Without other threads nothing is made before somebody asks.
-    """
-    if not texts or get_num_threads() == 1:
-        yield
-        return
-    making = _Making(texts, texts, is_awaited=False)
-    yield
-    for text, code in making.finished().items():
-        if (key := making.keys.get(text)) is not None:
-            _handed_on[key] = code
-
-
-class _Making:
-    """Modules of which those are emitted that are not found."""
-
-    def __init__(self, texts: Sequence[str], kept: Collection[str], is_awaited: bool) -> None:
-        self._store, identity = disk.store(), machine.identity()
-        self.keys = {text: key_of("module", text, *identity) for text in kept} if identity else {}
-        found = ((text, _found(key, self._store)) for text, key in self.keys.items())
-        self._codes = {text: code for text, code in found if code is not None}
-        missing = [text for text in dict.fromkeys(texts) if text not in self._codes]
-        self._missing = missing
-        self._emission = emission.Emission(missing, is_awaited) if missing else None
-
-    def finished(self) -> Mapping[str, bytes]:
-        """The machine code of each."""
-        if self._emission is not None:
-            self._codes |= zip(self._missing, self._emission.finished(), strict=True)
-        kept = {self.keys[one]: self._codes[one] for one in self._missing if one in self.keys}
-        if kept:
-            _keep(kept, self._store)
-        return self._codes
-
-
 def _found(key: str, store: disk.Store | None) -> bytes | None:
-    if key in _handed_on:
-        return _handed_on.pop(key)
     if store is None:
         return _recent.get(key)
     parts = store.read(key)
@@ -94,3 +64,67 @@ def _keep(codes: Mapping[str, bytes], store: disk.Store | None) -> None:
     if len(_recent) + len(codes) > REMEMBERED:
         _recent.clear()
     _recent.update(codes)
+
+
+# What is described
+
+
+def described_code(described: str, write: Callable[[], Written]) -> tuple[bytes, Sequence[str]]:
+    """Machine code for what a text describes, and what its table must hold.
+
+    The module is written only if it is not on disk.
+    """
+    store, source = disk.store(), machine.library()
+    key = _key_of(described)
+    if store is None or source is None or key is None:
+        ir, slots = write()
+        return _made(ir) or object_code(ir), slots
+    found = store.read(key)
+    if found is not None:
+        disk.counts.found += 1
+        return found[1], marshal.loads(found[0])
+    ir, slots = write()
+    code = _made(ir) or emission.emitted([ir])[0]
+    if machine.is_still(source):
+        store.write(key, [marshal.dumps(list(slots)), code])
+    return code, slots
+
+
+def fixed_code(name: str, write: Callable[[], str]) -> bytes:
+    """The same for a module of which there is one in each process."""
+    return described_code(_description(name), lambda: (write(), ()))[0]
+
+
+@contextmanager
+def made_meanwhile(fixed: Sequence[Fixed]) -> Iterator[None]:
+    """Other threads, where there are any, make these while the block runs, for who asks next."""
+    missing = []
+    if get_num_threads() > 1:
+        missing = [write() for name, write in fixed if not _is_on_disk(_description(name))]
+    if not missing:
+        yield
+        return
+    made = emission.Emission(missing, is_awaited=False)
+    yield
+    _made_before.update(zip(missing, made.finished(), strict=True))
+
+
+def _made(ir: str) -> bytes | None:
+    return _made_before.pop(ir, None)
+
+
+def _description(name: str) -> str:
+    return f"fixed {name}"
+
+
+def _is_on_disk(described: str) -> bool:
+    store, key = disk.store(), _key_of(described)
+    return store is not None and key is not None and store.holds(key)
+
+
+def _key_of(described: str) -> str | None:
+    """What the code is filed under; None where that cannot be said."""
+    source, identity = machine.library(), machine.identity()
+    if source is None or identity is None:
+        return None
+    return key_of("described", described, source, *identity)

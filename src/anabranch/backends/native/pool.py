@@ -16,14 +16,21 @@ import ctypes
 import functools
 import os
 import platform
-import signal
 import sys
 import threading
 import time
-from importlib import resources
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from anabranch.backends.native import loading, modules, threads
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    import signal
+    from importlib import resources
+else:
+    signal = LateModule("signal")
+    resources = LateModule("importlib.resources")
 
 LOOKOUT = 50_000  # ns for which a thread without work looks out for more
 TRIES = 1_000  # to get at the pool when the interpreter ends
@@ -123,21 +130,27 @@ def address() -> int:
         return _made()
 
 
-def awaited() -> list[str]:
+def awaited() -> list[modules.Fixed]:
     """The module of the pool, as long as it is not loaded."""
-    known = None if _made.cache_info().currsize else _known_functions()
-    return [] if known is None else [_text("sched_getcpu" in known)]
+    return [] if _made.cache_info().currsize else [_module(_known_functions())]
+
+
+def _module(known: Mapping[str, int] | None) -> modules.Fixed:
+    if known is None:
+        return "pool, alone", lambda: _ALONE
+    can_avoid = "sched_getcpu" in known
+    return f"pool {can_avoid}", lambda: _text(can_avoid)
 
 
 @functools.lru_cache(maxsize=1)
 def _made() -> int:
     known = _known_functions()
+    code = modules.fixed_code(*_module(known))
     if known is None:
-        alone = _kept(loading.Loaded([modules.object_code(_ALONE)], ["run"]))
+        alone = _kept(loading.Loaded([code], ["run"]))
         return int(alone.addresses["run"])
     names = ["run", "resize", "reset"]
-    text = _text("sched_getcpu" in known)
-    loaded = _kept(loading.Loaded([modules.object_code(text)], names, known))
+    loaded = _kept(loading.Loaded([code], names, known))
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
     reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])
     reset()

@@ -15,14 +15,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anabranch.backends.native import layout, loading, modules
-from anabranch.backends.native.results_code import CLASSES, IR
 from anabranch.core import spare
 from anabranch.core.aval import Aval
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    from anabranch.backends.native import results_code
+else:
+    results_code = LateModule("anabranch.backends.native.results_code")
 
 _CARRAY, _OWNS_DATA = 0x501, 0x4  # NumPy's flags: C order, aligned, writeable; owns its data
 _HANDLER_HEAD = 128  # the name and the version, before the functions
@@ -41,7 +46,7 @@ class ResultPool:
     """
 
     def __init__(self) -> None:
-        loaded = loading.Loaded([modules.object_code(_text())], _EXPORTED)
+        loaded = loading.Loaded([modules.fixed_code("results", _text)], _EXPORTED)
         loaded.keep_for_good()  # arrays call it when they are freed, whenever that is
         self.addresses = loaded.addresses
         context, allocate, free = layout.allocator()
@@ -105,6 +110,18 @@ class ResultPool:
         return ctypes.c_int64.from_address(self.addresses["living"]).value
 
 
+def _text() -> str:
+    words = {
+        "CLASSES": results_code.CLASSES,
+        "LAST": results_code.CLASSES - 1,
+        "CARRAY": _CARRAY,
+        "FLAGS": layout.FLAGS,
+        "OWNS": _OWNS_DATA,
+        "HANDLER": layout.HANDLER,
+    }
+    return re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), results_code.IR)
+
+
 def size_class(size: int) -> int:
     """The number of the list that has blocks for so many bytes."""
     units = max(-(-size // 64), 1)
@@ -114,22 +131,10 @@ def size_class(size: int) -> int:
     return 4 * exponent + -((-units) >> exponent)
 
 
-def awaited() -> list[str]:
+def awaited() -> list[modules.Fixed]:
     """The module of the pool, as long as it is not loaded."""
     is_made = _one_pool.cache_info().currsize or not layout.handler_is_known()
-    return [] if is_made else [_text()]
-
-
-def _text() -> str:
-    words = {
-        "CLASSES": CLASSES,
-        "LAST": CLASSES - 1,
-        "CARRAY": _CARRAY,
-        "FLAGS": layout.FLAGS,
-        "OWNS": _OWNS_DATA,
-        "HANDLER": layout.HANDLER,
-    }
-    return re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), IR)
+    return [] if is_made else [("results", _text)]
 
 
 def result_pool() -> ResultPool | None:
