@@ -168,17 +168,18 @@ AT_IMPORT = {
 NOT_AT_IMPORT = {
     *("hashlib", "importlib.resources", "json", "llvmlite", "pathlib", "pkgutil", "tempfile"),
 }
-NOT_AT_SECOND_START = {"hashlib", "llvmlite", "numpy.ma"}
+NOT_AT_SECOND_START = {
+    *("hashlib", "importlib.resources", "importlib.util", "llvmlite", "numpy.ma", "pathlib"),
+    *("signal", "tempfile"),
+}
 AT_SECOND_START = {
     "anabranch.backends.native": (
-        "calls code disk emit entry executable instructions layout loading machine modules pool"
-        " results results_code table taking threads view writer"
+        "calls code described disk executable layout loading machine methods modules pool results"
+        " threads view"
     ),
     "anabranch.core": "digest spare",
-    "anabranch.ops": "brackets elementary extrema gather index logic matrices norms powers reduce",
-    "anabranch.passes": (
-        "algebra fold merge parts pattern pipeline prune restate rewrite rules stability"
-    ),
+    "anabranch.ops": "elementary logic powers reduce",
+    "anabranch.passes": "restate",
     "anabranch": "passes",
 }
 LOADED = """

@@ -17,7 +17,6 @@ import threading
 import time
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.core.digest import SIZE, digest
@@ -25,8 +24,11 @@ from anabranch.core.late import LateModule
 from anabranch.core.source import warn
 
 if TYPE_CHECKING:
+    import pathlib
     import tempfile
+    from pathlib import Path
 else:
+    pathlib = LateModule("pathlib")
     tempfile = LateModule("tempfile")
 
 DIRECTORY, BOUND = "ANABRANCH_CACHE_DIR", "ANABRANCH_CACHE_BYTES"
@@ -57,24 +59,28 @@ class Store:
     """The entries of one directory.
 
     Attributes:
-        directory: where they lie.
         bound: how many bytes they may take together.
     """
 
-    def __init__(self, directory: Path, bound: int) -> None:
-        self.directory = directory
+    def __init__(self, directory: str | Path, bound: int) -> None:
+        self._directory = os.fspath(directory)
         self.bound = bound
         self._is_refused = False
         self._lock = threading.Lock()
 
+    @property
+    def directory(self) -> Path:
+        """Where they lie."""
+        return pathlib.Path(self._directory)
+
     def holds(self, key: str) -> bool:
         """Whether something was written under a key."""
-        return self._path(key).exists()
+        return os.path.exists(self._path(key))
 
     def read(self, key: str) -> list[bytes] | None:
         """What was written under a key; None if that is not there, damaged or not to be trusted."""
         path = self._path(key)
-        if self._is_refused or not path.exists() or not self._is_trusted():
+        if self._is_refused or not os.path.exists(path) or not self._is_trusted():
             return None
         try:
             content = _unpacked(key, _read(path))
@@ -82,7 +88,7 @@ class Store:
             return None
         with contextlib.suppress(OSError):
             if content is None:
-                path.unlink()
+                os.unlink(path)
             else:
                 os.utime(path)  # it was of use just now
         return content
@@ -114,20 +120,20 @@ class Store:
         """The bytes of all entries."""
         return sum(size for _, size, _ in self._entries())
 
-    def _path(self, key: str) -> Path:
-        return self.directory / f"{key}{_SUFFIX}"
+    def _path(self, key: str) -> str:
+        return os.path.join(self._directory, f"{key}{_SUFFIX}")
 
-    def _put(self, path: Path, data: bytes) -> None:
-        handle, name = tempfile.mkstemp(_UNFINISHED, dir=self.directory)
+    def _put(self, path: str, data: bytes) -> None:
+        handle, name = tempfile.mkstemp(_UNFINISHED, dir=self._directory)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
             os.replace(name, path)
         except OSError:
-            _remove(Path(name))
+            _remove(name)
             raise
 
-    def _shrink(self, newest: Collection[Path]) -> None:
+    def _shrink(self, newest: Collection[str]) -> None:
         """Remove what was not used for longest, if the entries, other processes' too, are many."""
         entries = sorted(self._entries(), key=lambda entry: (entry[0] in newest, entry[2]))
         size = sum(size for _, size, _ in entries)
@@ -138,28 +144,28 @@ class Store:
                 break
             size -= length * _remove(path)
 
-    def _entries(self) -> Iterator[tuple[Path, int, float]]:
+    def _entries(self) -> Iterator[tuple[str, int, float]]:
         """Path, bytes and time of last use of each; what nobody will finish goes on the way."""
         try:
-            found = list(os.scandir(self.directory))
+            found = list(os.scandir(self._directory))
         except OSError:
             return
         for entry in found:
             with contextlib.suppress(OSError):
                 known = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(_SUFFIX):
-                    yield Path(entry.path), known.st_size, known.st_mtime
+                    yield entry.path, known.st_size, known.st_mtime
                 elif entry.name.endswith(_UNFINISHED) and (
                     time.time() - known.st_mtime > _ABANDONED
                 ):
-                    _remove(Path(entry.path))
+                    _remove(entry.path)
 
     def _is_trusted(self, make: bool = False) -> bool:
         """Whether the directory is the user's alone; if not, that is said once."""
         try:
             if make:
-                self.directory.mkdir(0o700, parents=True, exist_ok=True)
-            found = self.directory.stat()
+                os.makedirs(self._directory, 0o700, exist_ok=True)
+            found = os.stat(self._directory)
         except OSError as error:
             return self._refuse(f"cannot be used ({error.strerror or error})")
         reason = _against(found)
@@ -168,7 +174,7 @@ class Store:
     def _refuse(self, reason: str) -> bool:
         """Use the directory no more, and say why; gives False."""
         self._is_refused = True
-        _warn(f"the cache of compiled code, {self.directory}, {reason}; code is compiled anew")
+        _warn(f"the cache of compiled code, {self._directory}, {reason}; code is compiled anew")
         return False
 
 
@@ -182,7 +188,7 @@ def store() -> Store | None:
     except ValueError:
         _warn(f"{BOUND} must be a number of bytes, not {os.environ[BOUND]!r}")
         bound = _MOST
-    directory = Path(named) if named else _users_own()
+    directory = named or _users_own()
     if directory is None or bound <= 0:
         return None
     wanted = (directory, bound)
@@ -191,7 +197,7 @@ def store() -> Store | None:
     return _stores[wanted]
 
 
-_stores: dict[tuple[Path, int], Store] = {}
+_stores: dict[tuple[str, int], Store] = {}
 _told: set[str] = set()
 
 
@@ -201,25 +207,25 @@ def _warn(text: str) -> None:
         warn(text)
 
 
-def _users_own() -> Path | None:
+def _users_own() -> str | None:
     """Where this user's caches lie on this system; None where there is no home."""
-    try:
-        home = Path.home()
-    except RuntimeError:
+    home = os.path.expanduser("~")
+    if home == "~":
         return None
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-        return base / "anabranch" / "cache"
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+        return os.path.join(base, "anabranch", "cache")
     if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "anabranch"
+        return os.path.join(home, "Library", "Caches", "anabranch")
     named = os.environ.get("XDG_CACHE_HOME")  # which must be absolute to count
-    return (Path(named) if named and os.path.isabs(named) else home / ".cache") / "anabranch"
+    base = named if named and os.path.isabs(named) else os.path.join(home, ".cache")
+    return os.path.join(base, "anabranch")
 
 
 # Bytes
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
     """The content of a file that is the user's alone; nothing of any other."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
@@ -264,9 +270,9 @@ def _checksum(key: str, body: bytes) -> bytes:
     return bytes(made.digest())
 
 
-def _remove(path: Path) -> bool:
+def _remove(path: str) -> bool:
     try:
-        path.unlink()
+        os.unlink(path)
     except OSError:
         return False
     return True

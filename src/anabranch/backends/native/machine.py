@@ -6,24 +6,24 @@ LLVM takes longer to load than a program whose code is on disk takes to start.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.core.late import BEGAN, LateModule
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anabranch.backends.native import target
 else:
     target = LateModule("anabranch.backends.native.target")
 
 PROCESSORS = "/proc/cpuinfo"
-_ROOT = Path(__file__).parents[2]
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 _ROOMS = ("core", "ops", "passes", "backends")  # what decides the code for a graph
 _ENOUGH = 8192  # bytes of it, in which the first processor is described
 _TELLING = (  # what says which instructions it has, and which model it is
@@ -42,13 +42,14 @@ def identity() -> tuple[str, ...] | None:
 @functools.lru_cache(maxsize=1)
 def _llvm() -> str | None:
     """The installed llvmlite, as files."""
-    try:
-        found = importlib.util.find_spec("llvmlite")
-    except ValueError:  # somebody has put something in its place
+    if "llvmlite" in sys.modules:
+        spec = getattr(sys.modules["llvmlite"], "__spec__", None)
+    else:  # as `importlib.util` finds it, which is a module more to load
+        found = (finder.find_spec("llvmlite", None) for finder in sys.meta_path)
+        spec = next((one for one in found if one is not None), None)
+    if spec is None or spec.origin is None:
         return None
-    if found is None or found.origin is None:
-        return None
-    return stamp(os.path.dirname(found.origin), ["binding"])
+    return stamp(os.path.dirname(spec.origin), ["binding"])
 
 
 @functools.lru_cache(maxsize=4)
