@@ -190,3 +190,31 @@ def test_equal_modules_are_emitted_once(here: Path) -> None:
     results = []
     assert counted(lambda: results.append(modules.object_codes([text, text], []))) == (1, 0)
     assert results[0] == (target.emitted(text),) * 2
+
+
+# Meanwhile
+
+
+def test_what_is_made_meanwhile_is_not_made_again(here: Path, threads) -> None:
+    threads(2)
+    text = "\n".join(["define void @f() {", *["  call void @f()"] * 200, "  ret void", "}", ""])
+    fixed = [("f", lambda: text)]
+    with modules.made_meanwhile(fixed):
+        pass
+    assert counted(lambda: modules.fixed_code(*fixed[0])) == (0, 0)
+    assert counted(lambda: modules.fixed_code(*fixed[0])) == (0, 1)  # it was kept on disk
+    with modules.made_meanwhile(fixed):  # so nothing is made
+        assert threading.active_count() == 1 or not modules._made_before
+    assert not modules._made_before
+
+
+def test_one_thread_makes_nothing_before_it_is_asked_for(here: Path, threads) -> None:
+    threads(1)
+    wanted = [("g", lambda: "define void @g() {\n  ret void\n}\n")]
+
+    def work() -> None:
+        with modules.made_meanwhile(wanted):
+            pass
+
+    assert counted(work) == (0, 0)
+    assert counted(lambda: modules.fixed_code(*wanted[0])) == (1, 0)
