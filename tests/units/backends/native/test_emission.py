@@ -15,6 +15,9 @@ from anabranch.backends.native.program import Program
 RNG = np.random.default_rng(0)
 A, B = RNG.normal(size=(96, 80)), RNG.normal(size=(80, 48))
 
+# A module that is worth a thread.
+LONG = "\n".join(["define void @f() {", *["  call void @f()"] * 200, "  ret void", "}", ""])
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -158,8 +161,11 @@ def test_objects_do_not_depend_on_the_number_of_threads(threads, monkeypatch) ->
 def test_one_module_starts_no_thread(monkeypatch, threads) -> None:
     threads(4)
     monkeypatch.setattr(threading, "Thread", None)
-    text = compiled(lambda a, b: a + ab.sum(b)).modules
-    assert emission.emitted(text) == [target.emitted(text[0])]
+    assert emission.emitted([LONG]) == [target.emitted(LONG)]
+    short = "define void @f() {\n  ret void\n}\n"
+    assert emission.emitted([short] * 3 + [LONG]) == [
+        target.emitted(x) for x in [short] * 3 + [LONG]
+    ]
     assert emission.emitted([]) == []
 
 
@@ -175,8 +181,7 @@ def test_modules_are_emitted_one_by_one_where_llvmlite_hides_its_library(
 
 def test_a_text_that_is_no_module_is_told_by_the_thread_that_asked(threads) -> None:
     threads(2)
-    good = "\n".join(["define void @f() {", *["  call void @f()"] * 200, "  ret void", "}"])
-    bad = good.replace("ret void", "ret i32 1")
+    good, bad = LONG, LONG.replace("ret void", "ret i32 1")
     for texts in ([good, bad, good], [bad], [bad, bad]):
         with pytest.raises(RuntimeError, match="ret"):
             emission.emitted(texts)
@@ -197,8 +202,7 @@ def test_equal_modules_are_emitted_once(here: Path) -> None:
 
 def test_what_is_made_meanwhile_is_not_made_again(here: Path, threads) -> None:
     threads(2)
-    text = "\n".join(["define void @f() {", *["  call void @f()"] * 200, "  ret void", "}", ""])
-    fixed = [("f", lambda: text)]
+    fixed = [("f", lambda: LONG)]
     with modules.made_meanwhile(fixed):
         pass
     assert counted(lambda: modules.fixed_code(*fixed[0])) == (0, 0)
