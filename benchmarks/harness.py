@@ -133,6 +133,7 @@ class Workload:
     peers: dict[str, Builder] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)  # peers with the reason
     figures: tuple[str, ...] = ()  # of kind "fresh": which of them are told
+    prepare: Callable[[str], None] | None = None  # of kind "fresh": data, made before the clock
     scripts: Callable[[str], dict[str, str]] | None = None  # of kind "scripts": text by peer
     cold: tuple[str, ...] = ()  # of kind "scripts": cases that are told with empty caches too
 

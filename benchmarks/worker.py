@@ -102,6 +102,8 @@ def memory(which: str) -> float:
 def once(workload: str, peer: str, case: str) -> dict[str, Any]:
     """What a first result costs in this process, in seconds and in memory, and the next ones."""
     worker = Worker(workload, peer)
+    if (prepare := load(workload).prepare) is not None:
+        prepare(case)
     before = memory("VmRSS")
     start = time.perf_counter()
     found = worker.check(case)

@@ -117,6 +117,16 @@ def exp_numbers(degree: int) -> list[float]:
     return weighted(exp_rest, lambda t: abs(t) ** 3, -HALF_LOG_2, HALF_LOG_2, degree)
 
 
+def coth_numbers(degree: int) -> list[float]:
+    """x coth(x) = 1 + t * COTH(t), with t = x*x, up to log(2)/4"""
+
+    def rest(t: Any) -> Any:
+        x = mp.sqrt(t)
+        return (x * mp.coth(x) - 1) / t
+
+    return weighted(rest, lambda t: t, mp.mpf(0), (HALF_LOG_2 / 2) ** 2, degree)
+
+
 def erf_tail(degree: int, end: float) -> list[float]:
     """exp(x*x) erfc(x) (x + ERF_TURN) = ERF_TAIL(u) as far as 1 - erfc(x) needs it."""
 
@@ -161,9 +171,10 @@ def print_constants() -> None:
         print(f"QUARTERS_{bits} = {tuple(found)!r}")
     f, low, high, *degrees = FITS["ERFCX"]
     for bits, digits, degree in ((64, 53, degrees[0]), (32, 24, degrees[1])):
-        exact = polynomial(f, low, high, mp.mpf(0), degree)[:2]
+        exact = polynomial(f, low, high, mp.mpf(0), degree)[:3]
         print(f"ERFCX_START_{bits} = {tuple(tuple(parts(c, digits, 2)) for c in exact)!r}")
     print(f"THIRD = {tuple(parts(mp.mpf(1) / 3, 53, 2))!r}")
+    print(f"PI_SQUARED = {tuple(parts(mp.pi**2, 53, 2))!r}")
     print(f"TWICE_LOG2_E = {tuple(parts(2 / mp.log(2), 53, 2))!r}")
     print(f"CBRT = {tuple(fitted(mp.cbrt, 0.7, 5.7, 6))!r}")
     print(f"ERFCX_TURN, ERF_TURN = {ERFCX_TURN}, {ERF_TURN}")
@@ -186,6 +197,8 @@ def main() -> None:
             print_numbers(f"{name}_{bits}", fitted(f, low, high, degree))
     for bits, degree in ((64, 8), (32, 3)):
         print_numbers(f"EXP_{bits}", exp_numbers(degree))
+    for bits, degree in ((64, 4), (32, 1)):
+        print_numbers(f"COTH_{bits}", coth_numbers(degree))
     for bits, degree, end in ((64, 12, 6.0), (32, 6, 4.0)):
         print_numbers(f"ERF_TAIL_{bits}", erf_tail(degree, end))
     print(f"HALF_PI = {tuple(parts(mp.pi / 2, 53, 3))!r}")

@@ -1,18 +1,27 @@
 """How far functions in machine code are off: the worst error found, in units of the last place.
 
-    python scripts/ulp.py [--count 1000000] [name ...]
+    python scripts/ulp.py [--count 1000000] [--jobs 2] [--resume FILE] [name ...]
 
-Points are random bit patterns, and as many random numbers where the function changes most. Where
-NumPy has the function for `long double` of 64 digits, that sorts out the worst points; mpmath
-judges those, and all points of the other functions. `docs/native.md` keeps the table.
+Points are random bit patterns, and as many random numbers where the function changes most; mpmath
+is the judge. Where a number format of more digits can sort the points (long double of 64 digits
+those of float64, the reference in float64 those of float32), mpmath judges the worst, and goes on
+until none that is left can be worse; else it judges all. It is faster where gmpy2 is installed.
+
+Results are printed as they come, and progress goes to stderr. With `--resume` they are kept in a
+file, and what stands there is not tried again. `docs/native.md` keeps the table.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import mpmath as mp
@@ -20,189 +29,14 @@ import numpy as np
 
 import anabranch as ab
 from anabranch.core.registry import lookup
+from truth import FUNCTIONS, Array, Function
 
-Array = Any
-Rule = Callable[..., Any]
-WORST = 300  # points that mpmath judges, of those that long double has sorted
+WORST = 300  # points that mpmath judges at a time, of those that were sorted
+CHUNK = 10_000  # of those that were not
+MARGIN = 0.01  # units that the sorting may be off
 IS_EXTENDED = np.finfo(np.longdouble).nmant >= 63
 DTYPES = (np.float64, np.float32)
-
-
-@dataclass(frozen=True)
-class Function:
-    """What the results of an op should be.
-
-    Attributes:
-        truth: in mpmath; gives None where there is no value to compare.
-        near: the same, `(found, *xs)`, from a result that is nearly right.
-        extended: the same for arrays of long double.
-        ranges: where random numbers are drawn from, in equal shares.
-        bound: the largest error that is promised, in units of the last place.
-        unit: of what number the last place counts, `(exact, *xs)`, if not of the result.
-        attrs: of the op.
-        operands: random operands of one dtype, for functions of several.
-        digits: binary digits that mpmath works with.
-    """
-
-    truth: Rule | None = None
-    extended: Rule | None = None
-    ranges: Sequence[tuple[float, float]] = ()
-    bound: float = 2.0
-    unit: Rule | None = None
-    attrs: dict[str, Any] = field(default_factory=dict)
-    operands: Rule | None = None
-    digits: int = 200
-    near: Rule | None = None
-
-
-def inside(low: float, high: float, truth: Rule) -> Rule:
-    """The function where it has a value, the ends included."""
-    return lambda x: truth(x) if low <= x <= high else None
-
-
-def positive(truth: Rule) -> Rule:
-    return lambda x: truth(x) if x > 0 else None
-
-
-# The gamma function, whose logarithm is a sum of two terms below 0
-
-
-def reflection(x: Any) -> Any:
-    return mp.log(mp.pi / abs(mp.sinpi(x)))
-
-
-def is_pole(x: Any) -> bool:
-    return bool(x <= 0 and mp.isint(x))
-
-
-def lgamma(x: Any) -> Any:
-    if is_pole(x):
-        return None
-    return mp.loggamma(x) if x > 0 else reflection(x) - mp.loggamma(1 - x)
-
-
-def lgamma_unit(exact: Any, x: Any) -> Any:
-    return exact if x > 0 else max(1, abs(reflection(x)), abs(mp.loggamma(1 - x)))
-
-
-def cotangent(x: Any) -> Any:
-    return mp.pi * mp.cospi(x) / mp.sinpi(x)
-
-
-def digamma(x: Any) -> Any:
-    if is_pole(x):
-        return None
-    return mp.digamma(x) if x > 0 else mp.digamma(1 - x) - cotangent(x)
-
-
-def digamma_unit(exact: Any, x: Any) -> Any:
-    return exact if x > 0 else max(1, abs(cotangent(x)), abs(mp.digamma(1 - x)))
-
-
-def erfinv(found: Any, x: Any) -> Any:
-    """By a step of Newton's method, which doubles the digits."""
-    if not (-1 < x < 1 and np.isfinite(found)):
-        return None
-    y = mp.mpf(float(found))
-    return y - (mp.erf(y) - x) * mp.exp(y * y) * mp.sqrt(mp.pi) / 2
-
-
-def trigamma(x: Any) -> Any:
-    return mp.psi(1, x) if 0 < x < 1e8 else None
-
-
-# Functions of two numbers
-
-
-def angle(y: Any, x: Any) -> Any:
-    return mp.atan2(y, x) if y else None  # of a zero, mpmath knows no sign
-
-
-def power_operands(dtype: Any, count: int, rng: Any) -> tuple[Array, Array]:
-    """Powers of every size, and of numbers close to 1."""
-    top = 745.0 if dtype == np.float64 else 103.0
-    x = np.abs(10.0 ** rng.uniform(-30, 30, count))
-    x[: count // 4] = 1 + rng.uniform(-1, 1, count // 4) / 1000
-    x = x.astype(dtype)
-    with np.errstate(all="ignore"):
-        y = rng.uniform(-top, top, count) / np.log(x.astype(np.float64))
-    return x, y.astype(dtype)
-
-
-def two_of_a_kind(dtype: Any, count: int, rng: Any) -> tuple[Array, Array]:
-    x, y = (rng.choice([-1, 1], count) * 10 ** rng.uniform(-4, 4, count) for _ in "xy")
-    return x.astype(dtype), y.astype(dtype)
-
-
-def power(x: Any, y: Any) -> Any:
-    return mp.power(x, y) if x > 0 else None
-
-
-ALL = (-30.0, 30.0)
-FUNCTIONS: dict[str, Function] = {
-    "arccos": Function(inside(-1, 1, mp.acos), np.arccos, [(-1, 1)]),
-    "arccosh": Function(inside(1, math.inf, mp.acosh), np.arccosh, [(1, 2), (1, 30)]),
-    "arcsin": Function(inside(-1, 1, mp.asin), np.arcsin, [(-1, 1)]),
-    "arcsinh": Function(mp.asinh, np.arcsinh, [(-1, 1), ALL]),
-    "arctan": Function(mp.atan, np.arctan, [(-3, 3), ALL]),
-    "arctan2": Function(
-        lambda y, x: mp.atan2(y, x) if y else None, np.arctan2, operands=two_of_a_kind
-    ),
-    "arctanh": Function(inside(-1, 1, mp.atanh), np.arctanh, [(-1, 1)]),
-    "cbrt": Function(lambda x: mp.sign(x) * mp.cbrt(abs(x)), np.cbrt, [ALL]),
-    "cos": Function(mp.cos, np.cos, [ALL], digits=1300),
-    "cosh": Function(mp.cosh, np.cosh, [(-3, 3), ALL]),
-    "digamma": Function(digamma, None, [(0, 3), (-4, 20)], 8.0, digamma_unit),
-    "erf": Function(mp.erf, None, [(-1, 1), (-6, 6)]),
-    "erfc": Function(lambda x: mp.erfc(x) if x < 30 else mp.mpf(0), None, [(-1, 1), (-6, 28)]),
-    "erfinv": Function(ranges=[(-1, 1), (0.999, 1)], near=erfinv),
-    "exp": Function(mp.exp, np.exp, [(-1, 1), (-750, 710)]),
-    "exp2": Function(lambda x: mp.mpf(2) ** x, np.exp2, [(-1, 1), (-1075, 1024)]),
-    "exp_neg_square": Function(lambda x: mp.exp(-x * x), None, [(-2, 2), (-27, 27)]),
-    "exp_square": Function(lambda x: mp.exp(x * x), None, [(-2, 2), (-26.6, 26.6)]),
-    "expm1": Function(mp.expm1, np.expm1, [(-1, 1), (-40, 710)]),
-    "hypot": Function(mp.hypot, np.hypot, operands=two_of_a_kind),
-    "lgamma": Function(lgamma, None, [(0, 4), (-4, 20)], 4.0, lgamma_unit),
-    "log": Function(positive(mp.log), np.log, [(0.5, 2), (0, 30)]),
-    "log10": Function(positive(mp.log10), np.log10, [(0.5, 2), (0, 30)]),
-    "log1p": Function(inside(-1, math.inf, mp.log1p), np.log1p, [(-1, 1), (-1, 30)]),
-    "log2": Function(positive(lambda x: mp.log(x, 2)), np.log2, [(0.5, 2), (0, 30)]),
-    "logaddexp": Function(
-        lambda x, y: max(x, y) + mp.log1p(mp.exp(-abs(x - y))),
-        np.logaddexp,
-        bound=3.0,
-        unit=lambda exact, x, y: max(abs(x), abs(y), abs(exact)),
-        operands=two_of_a_kind,
-    ),
-    "one_minus_square": Function(lambda x: 1 - x * x, None, [(-2, 2)]),
-    "polygamma": Function(
-        lambda x: mp.psi(1, x) if 0 < x < 1e8 else None,
-        None,
-        [(0, 3), (0, 20)],
-        10.0,
-        attrs={"n": 1},
-    ),
-    "power": Function(power, np.power, operands=power_operands),
-    "rsqrt": Function(positive(lambda x: 1 / mp.sqrt(x)), lambda x: 1 / np.sqrt(x), [(0, 30)]),
-    "sech_squared": Function(lambda x: 1 / mp.cosh(x) ** 2, None, [(-2, 2), (-373, 373)]),
-    "sigmoid": Function(lambda x: 1 / (1 + mp.exp(-x)), None, [(-2, 2), (-746, 40)]),
-    "sin": Function(mp.sin, np.sin, [ALL], digits=1300),
-    "sinc": Function(
-        lambda x: mp.sinpi(x) / (mp.pi * x) if x else mp.mpf(1), None, [(-1, 1), ALL], digits=300
-    ),
-    "sinh": Function(mp.sinh, np.sinh, [(-1.5, 1.5), ALL]),
-    "softplus": Function(lambda x: mp.log1p(mp.exp(x)), None, [(-2, 2), (-746, 40)]),
-    "sqrt": Function(inside(0, math.inf, mp.sqrt), np.sqrt, [(0, 30)]),
-    "tan": Function(mp.tan, np.tan, [ALL], digits=1300),
-    "tanh": Function(mp.tanh, np.tanh, [(-1, 1), (-20, 20)]),
-    "xdivy": Function(lambda x, y: x / y if y else None, np.divide, operands=two_of_a_kind),
-    "xlog1py": Function(
-        lambda x, y: x * mp.log1p(y) if x and y > -1 else None, bound=3.0, operands=two_of_a_kind
-    ),
-    "xlogy": Function(
-        lambda x, y: x * mp.log(y) if x and y > 0 else None, bound=3.0, operands=two_of_a_kind
-    ),
-}
+Worst = tuple[float, tuple[float, ...]]  # an error, and where it is
 EDGES = [
     *(0.0, -0.0, 5e-324, -5e-324, 1e-310, 2.2250738585072014e-308, 1e-300, -1e-300, 1e-38, 1e-45),
     *(0.5, 1.0, -1.0, 2.0, 0.625, -0.625, 0.8125, 0.7071067811865476, 1.4142135623730951),
@@ -256,19 +90,35 @@ def points(name: str, dtype: Any, count: int, seed: int) -> tuple[Array, ...]:
         return (np.concatenate([edges, bits(half), *(d.astype(dtype) for d in (sizes, *drawn))]),)
 
 
-def suspects(name: str, xs: Sequence[Array], found: Array) -> Array:
-    """The places that mpmath should judge: the worst by long double, or all."""
-    extended = FUNCTIONS[name].extended
-    if extended is None or not IS_EXTENDED or len(found) <= 2 * WORST:
-        return np.arange(len(found))
+def ranked(name: str, xs: Array, found: Array) -> tuple[Array, Array] | None:
+    """All places, the largest error first, and the errors by more digits; None without such."""
+    function = FUNCTIONS[name]
     with np.errstate(all="ignore"):
-        near = extended(*(x.astype(np.longdouble) for x in xs))
-        unit = np.spacing(np.abs(near.astype(found.dtype))).astype(np.longdouble)
-        error = np.abs(found.astype(np.longdouble) - near) / unit
-    error[np.isnan(error)] = np.where(np.isnan(found[np.isnan(error)]), 0, np.inf)
-    return np.concatenate(
-        [np.argsort(error)[-WORST:], np.arange(0, len(found), len(found) // WORST)]
-    )
+        if function.extended is not None and IS_EXTENDED:
+            near = function.extended(*(x.astype(np.longdouble) for x in xs))
+        elif found.dtype == np.float32:
+            near = lookup(name).ref(*(x.astype(np.float64) for x in xs), **function.attrs)
+        else:
+            return None
+        rounded = near.astype(found.dtype)
+        error = np.abs(found.astype(near.dtype) - near) / np.spacing(np.abs(rounded))
+        same = (found == rounded) | np.isnan(found)  # NaN is right, or found by the sample
+        error = np.where(np.isfinite(error), error, np.where(same, 0, np.inf)).astype(np.float64)
+    order = np.argsort(-error, kind="stable")
+    return order, error[order]
+
+
+def batches(name: str, xs: Array, found: Array) -> Iterator[tuple[float, Array]]:
+    """Places for mpmath to judge, and how large an error can be there and in what follows."""
+    found_rank = ranked(name, xs, found)
+    if found_rank is None:
+        for start in range(0, len(found), CHUNK):
+            yield math.inf, np.arange(start, min(start + CHUNK, len(found)))
+        return
+    yield math.inf, np.arange(0, len(found), max(len(found) // WORST, 1))  # who sorts may err
+    order, error = found_rank
+    for start in range(0, len(found), WORST):
+        yield float(error[start]) + MARGIN, order[start : start + WORST]
 
 
 def error_at(function: Function, x: Sequence[Any], value: Any) -> float:
@@ -286,18 +136,35 @@ def error_at(function: Function, x: Sequence[Any], value: Any) -> float:
     return float(abs(mp.mpf(float(value)) - exact) / mp.mpf(float(size)))
 
 
-def worst(name: str, dtype: Any, count: int, seed: int = 1) -> tuple[float, tuple[float, ...]]:
-    """The largest error, and where it is."""
+def judged(name: str, xs: Array, found: Array) -> Worst:
+    """The worst error by mpmath."""
     function = FUNCTIONS[name]
-    xs = points(name, dtype, count, seed)
-    found = native(name, *xs, **function.attrs)
-    result: tuple[float, tuple[float, ...]] = (0.0, ())
+    result: Worst = (0.0, ())
     with mp.workprec(function.digits):
-        for place in suspects(name, xs, found):
-            x = [mp.mpf(float(operand[place])) for operand in xs]
+        for i, value in enumerate(found):
+            x = [mp.mpf(float(operand[i])) for operand in xs]
             if all(map(mp.isfinite, x)):
-                error = error_at(function, x, found[place])
-                result = max(result, (error, tuple(map(float, x))))
+                result = max(result, (error_at(function, x, value), tuple(map(float, x))))
+    return result
+
+
+def worst(
+    name: str, dtype: Any, count: int, seed: int = 1, pool: Any = None, jobs: int = 1
+) -> Worst:
+    """The largest error, and where it is; the processes of the pool judge a batch each."""
+    xs = points(name, dtype, count, seed)
+    found = native(name, *xs, **FUNCTIONS[name].attrs)
+    result: Worst = (0.0, ())
+    waiting, done, tried = batches(name, xs, found), 0, map if pool is None else pool.map
+    while group := [batch for _, batch in zip(range(jobs), waiting, strict=False)]:
+        if result[0] >= group[0][0]:
+            break  # nothing that is left can be worse
+        parts = [([x[places] for x in xs], found[places]) for _, places in group]
+        result = max(result, *tried(judged, [name] * jobs, *zip(*parts, strict=True)))
+        done += sum(len(places) for _, places in group)
+        if pool is not None:
+            told = f"{name} {np.dtype(dtype)}: {done:,} of {len(found):,} judged, {result[0]:.2f}"
+            print(told, file=sys.stderr, flush=True)
     return result
 
 
@@ -308,21 +175,46 @@ def lines(name: str, dtype: Any) -> int:
     return run.program.executable.program.ir.count("\n")  # type: ignore[no-any-return]
 
 
-def main() -> int:
+class Kept:
+    """Results in a file of lines of JSON, which outlast an interruption."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path is not None and path.exists() else []
+        self._known = {tuple(key): tuple(value) for key, value in map(json.loads, lines)}
+
+    def worst(self, name: str, dtype: Any, count: int, pool: Any, jobs: int) -> Worst:
+        """The worst error, tried now or read."""
+        key = (name, np.dtype(dtype).name, count)
+        if key not in self._known:
+            self._known[key] = worst(name, dtype, count, pool=pool, jobs=jobs)
+            if self._path is not None:
+                with self._path.open("a") as file:
+                    file.write(json.dumps([key, self._known[key]]) + "\n")
+        error, place = self._known[key]
+        return error, tuple(place)
+
+
+def main(words: list[str] | None = None) -> int:
     """Print the table; 1 where a bound does not hold."""
     parser = argparse.ArgumentParser(description="The worst errors of functions in machine code.")
     parser.add_argument("--count", type=int, default=10_000, help="points for each function")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results there")
     parser.add_argument("names", nargs="*", default=list(FUNCTIONS))
-    options = parser.parse_args()
-    broken = 0
+    options = parser.parse_args(words)
+    kept, broken = Kept(options.resume), 0
     print("| function | float64 | float32 | bound | lines of IR |\n|---|---|---|---|---|")
-    for name in options.names or FUNCTIONS:
-        errors = [worst(name, dtype, options.count)[0] for dtype in DTYPES]
-        bound = FUNCTIONS[name].bound
-        broken += max(errors) > bound
-        shown = [f"`{name}`", *(f"{error:.2f}" for error in errors), f"{bound:g}"]
-        shown.append(str(lines(name, np.float64)))
-        print(f"| {' | '.join(shown)} |", flush=True)
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        for name in options.names or FUNCTIONS:
+            errors = [
+                kept.worst(name, dtype, options.count, pool, options.jobs)[0] for dtype in DTYPES
+            ]
+            bound = FUNCTIONS[name].bound
+            broken += max(errors) > bound
+            shown = [f"`{name}`", *(f"{error:.2f}" for error in errors), f"{bound:g}"]
+            shown.append(str(lines(name, np.float64)))
+            print(f"| {' | '.join(shown)} |", flush=True)
     return int(broken > 0)
 
 

@@ -1,5 +1,6 @@
 """What the first training step of the network costs, with empty caches and at the second start, and
-how much memory its steps take: each figure from a new process, over what its imports took.
+how much memory its steps take: each figure from a new process, over what its imports and the data
+took.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ WORKLOAD = Workload(
     quick=("batch 64",),
     wide=False,
     limit=60.0,
+    prepare=nets.make,
     figures=(
         "first result, empty caches",
         "first result, second start",

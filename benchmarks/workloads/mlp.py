@@ -171,8 +171,8 @@ def jax_jit(case: str) -> Bench:
 
     f = jax.jit(update, donate_argnums=0)
     start = [jnp.array(w) for w in weights]
-    zeros = [[jnp.zeros_like(w) for w in weights] for _ in range(2)]
-    state = (jnp.float32(0), start, *zeros)
+    zeros = [[jnp.asarray(np.zeros_like(w)) for w in weights] for _ in range(2)]
+    state = (jnp.asarray(np.float32(0)), start, *zeros)
 
     def step() -> Any:
         nonlocal state

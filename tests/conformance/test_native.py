@@ -10,6 +10,7 @@ import pytest
 import anabranch as ab
 from anabranch.core.aval import aval_of
 from anabranch.core.registry import registered_ops
+from anabranch.ops.powers import derivative_polynomial
 from anabranch.testing.cases import Case, cases, outputs_of
 from anabranch.testing.values import typed
 
@@ -43,14 +44,28 @@ def results(op: ab.Op, found: list[Any], backend: str) -> list[list[np.ndarray]]
     return [[np.asarray(next(flat)) for _ in ys] for ys in made]
 
 
+def powers_terms(x: Any, y: Any, orders: tuple[int, int]) -> Any:
+    """The size of what a derivative of a power is a sum of, each term some roundings off."""
+    x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    with np.errstate(all="ignore"):
+        terms = [
+            sum(abs(c) * np.abs(y) ** i for i, c in enumerate(row)) * np.abs(np.log(x)) ** k
+            for k, row in enumerate(derivative_polynomial(*orders))
+        ]
+        return 4 * sum(terms) * x ** (y - orders[0])
+
+
 # Where terms cancel, the last place that counts is that of the largest.
-TERMS = {"logaddexp": lambda a, b: np.maximum(np.abs(a), np.abs(b))}
+TERMS: dict[str, Any] = {
+    "logaddexp": lambda a, b: np.maximum(np.abs(a), np.abs(b)),
+    "power_derivative": powers_terms,
+}
 
 
 def sizes(op: ab.Op, case: Case, xs: tuple[Any, ...]) -> list[Any]:
     """How large what an op adds up is: 0 for ops that are no sums."""
     if op.name in TERMS:
-        return [TERMS[op.name](*xs)]
+        return [TERMS[op.name](*xs, **case.attrs)]
     if not op.linear:
         return [0.0] * len(outputs_of(op.aval(*map(aval_of, xs), **case.attrs)))
     with np.errstate(all="ignore"):

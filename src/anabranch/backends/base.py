@@ -70,8 +70,10 @@ class Call:
         slow: a function for all that is not expected, with the same arguments.
         captured: the arrays for the last parameters, or what they are `Boxed` in; those before are
             arguments.
-        bindings: (holder, key, value): look-ups that must still give `value`, by `key` in a dict
-            or, for None, in a closure's cell; else the call is not what was compiled.
+        bindings: (look, holder, key, value), in this order: looks that must still give `value`,
+            else the call is not what was compiled. A look is at a "cell" of a closure, a "name" in
+            the dict of a module, an "attribute" or an "item" of any object, its "type", the
+            "length" of a sequence, or the "keys" of a dict in their order.
         converts: whether one of Python's floats is taken for a parameter `f64[]`.
     """
 

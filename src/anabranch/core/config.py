@@ -22,6 +22,7 @@ class Options:
     full_traceback: bool = False
     broadcast: str = "numpy"
     backend: str = "native"
+    contract: bool = False
     # These change no graph:
     nonfinite: str = field(default="propagate", compare=False)
     domain: str = field(default="propagate", compare=False)
@@ -58,6 +59,10 @@ def config(**changes: Any) -> Iterator[Options]:
             `docs/native.md`) or `"reference"`, NumPy node after node.
         broadcast: `"numpy"` (default), or `"strict"`: an elementwise op refuses operands of
             different numbers of axes, scalars apart, so that (128, 1) and (128,) are an error.
+        contract: whether machine code may round x*y + z once instead of twice: where nothing but
+            one sum or difference of the same loop reads a product of float64 or float32, both are
+            one fused multiply-add (default False). Nothing else changes, and on the reference
+            backend nothing at all; see `docs/native.md`.
         full_traceback: whether errors show the library's own frames (default False).
         nonfinite: `"propagate"` (default) lets NaN and infinities pass as the values they are;
             `"raise"` stops at the first op that makes one, see `docs/seeing.md`.

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import opcode
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,16 +21,22 @@ from anabranch.core.bind import NUMBERS
 from anabranch.core.record import record
 from anabranch.errors import is_library_file
 
-_DEPTH = 6
+_DEPTH = 10
 _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
+_WRITTEN = 64  # entries of a container that somebody has written out, not collected
+_OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
+_GONE = object()  # what a look gives that fails
+_CONTAINERS = (dict, list, tuple)
+_GLOBAL, _EXTENDED = opcode.opmap["LOAD_GLOBAL"], opcode.EXTENDED_ARG
 
 
 class Binding(NamedTuple):
-    """A name and what it must be bound to: in a closure's cell, or by `key` in a dict."""
+    """A step as data: what one look at `holder` must give; the looks are those of a `Call`."""
 
+    look: str
     holder: Any
-    key: str | None
+    key: Any
     value: Any
 
 
@@ -37,7 +44,7 @@ class Binding(NamedTuple):
 class Reach:
     """A value found from a function: how users write it, and how it follows from its parent.
 
-    `binding` is the step as data, for the steps that are plain look-ups of names.
+    `binding` is the step as data; only that of a function itself, which no step leads to, is None.
     """
 
     label: str
@@ -49,16 +56,6 @@ class Reach:
     def read(self) -> Any:
         """The value at this place now."""
         return self.value if self.parent is None else self.step(self.parent.read())
-
-    @property
-    def is_named_function(self) -> bool:
-        """Whether this is a function of the user's that another one calls by its name."""
-        return (
-            isinstance(self.value, types.FunctionType)
-            and self.parent is not None
-            and isinstance(self.parent.value, types.FunctionType)
-            and not (_is_library_function(self.value) or _is_library_function(self.parent.value))
-        )
 
     @property
     def path(self) -> Iterator[Reach]:
@@ -73,39 +70,52 @@ class Reach:
 class Guard:
     """What must still hold when a compiled graph is used again, and what to say if it does not.
 
-    `bindings` says the same as data, where look-ups of names can decide it.
+    `bindings` says the same as data.
     """
 
     reason: str
     holds: Callable[[], bool]
-    bindings: tuple[Binding, ...] | None = None
+    bindings: tuple[Binding, ...]
 
 
 def guards(reach: Reach) -> list[Guard]:
-    """Guards for a captured value: it is still the same, and its containers have not grown."""
-    kind = "array" if hasattr(reach.value, "dtype") else "function"
+    """Guards for a value: it is still the same, and the containers it lies in have not grown."""
+    value = reach.value
+    is_plain = value is None or isinstance(value, _PLAIN)
+    kind = "value" if is_plain else "array" if hasattr(value, "dtype") else "function"
     reason = f"{reach.label} was bound to another {kind}"
-    same = Guard(reason, lambda: _now(reach) is reach.value, _bindings(reach))
+    same = Guard(reason, lambda: _is_equal(_now(reach), value), _bindings(reach))
     return [same] + [
-        _extent_guard(place) for place in reach.path if isinstance(place.value, dict | list | tuple)
+        _extent_guard(place) for place in reach.path if isinstance(place.value, _CONTAINERS)
     ]
 
 
-def _bindings(reach: Reach) -> tuple[Binding, ...] | None:
-    found = [place.binding for place in reach.path if place.parent is not None]
-    return None if None in found else tuple(b for b in found if b is not None)
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether these are one object, or plain values of one type with the same sign and digits."""
+    return one is other or (
+        isinstance(other, _PLAIN) and type(one) is type(other) and repr(one) == repr(other)
+    )
+
+
+def _bindings(reach: Reach) -> tuple[Binding, ...]:
+    """From the function on: what a step leads to is looked at when that has been found."""
+    found = [place.binding for place in reach.path if place.binding is not None]
+    return tuple(reversed(found))
 
 
 def _extent_guard(place: Reach) -> Guard:
     before = _extent(place.value)
-    return Guard(f"{place.label} has other entries", lambda: _extent(_now(place)) == before)
+    look = "keys" if isinstance(place.value, dict) else "length"
+    bindings = *_bindings(place), Binding(look, place.value, None, before)
+    reason = f"{place.label} has other entries"
+    return Guard(reason, lambda: _extent(_now(place)) == before, bindings)
 
 
 def _now(reach: Reach) -> Any:
     try:
         return reach.read()
     except Exception:  # the path is gone, or an object on it answers in its own way
-        return None
+        return _GONE
 
 
 def _extent(container: Any) -> Any:
@@ -114,47 +124,99 @@ def _extent(container: Any) -> Any:
     return len(container) if isinstance(container, list | tuple) else None
 
 
-def reachable(function: Any, *more: Any) -> Iterator[Reach]:
-    """Values that the function, or one of `more`, reaches by names, attributes and items.
+class Reachable:
+    """Values that a function, or one of `more`, reaches by names, attributes and items.
 
     Of classes and modules only the attributes are followed that code on the way names. Layers of
     the library's own wrappers do not count as depth.
+
+    Attributes:
+        places: the values with their paths.
+        names: the attributes that code on the way names.
     """
-    named: set[str] = set()
-    seen: set[int] = set()
-    pending = deque((Reach("", root), 0) for root in (function, *more))
-    while pending and len(seen) < _LIMIT:
-        reach, depth = pending.popleft()
-        value = reach.value
-        yield reach  # also by a second name: each can be bound anew
-        if id(value) in seen or isinstance(value, _PLAIN):
-            continue
-        seen.add(id(value))
-        if depth < _DEPTH:
-            if isinstance(value, types.FunctionType):
-                named |= _global_names(value.__code__)
-            deeper = depth + (not _is_library_function(value))
-            pending.extend((child, deeper) for child in _children(reach, named))
 
+    def __init__(self, function: Any, *more: Any) -> None:
+        self.places: list[Reach] = []
+        self.names = {"__call__"}  # which code need not name
+        self._pending = deque((Reach("", root), 0) for root in (function, *more))
+        self._seen: set[int] = set()
+        self._extents: dict[int, Any] = {}
+        self._owners: list[tuple[Reach, int]] = []  # whose attributes are followed by name
+        self._follow()
+        self._follow_names()
 
-def baked_numbers(places: Iterable[Reach]) -> dict[str, Any]:
-    """The Python numbers among what user code reaches from a function: fixed by its trace."""
-    return {
-        reach.label: reach.value
-        for reach in places
-        if type(reach.value) in NUMBERS and not _is_the_librarys(reach)
-    }
+    def _follow_names(self) -> None:
+        """Code that is found later names more of what was found before."""
+        known: set[str] = set()
+        done = 0
+        while self.names - known or done < len(self._owners):
+            names, fresh, count = set(self.names), self.names - known, len(self._owners)
+            for i, (reach, depth) in enumerate(self._owners):
+                children = _named(reach, fresh if i < done else names)
+                self._pending.extend((child, depth) for child in children)
+            known, done = names, count
+            self._follow()
+
+    def _follow(self) -> None:
+        while self._pending and len(self._seen) < _LIMIT:
+            reach, depth = self._pending.popleft()
+            value = reach.value
+            self.places.append(reach)  # also by a second name: each can be bound anew
+            if id(value) in self._seen or isinstance(value, (np.ndarray, *_PLAIN)):
+                continue
+            self._seen.add(id(value))
+            if isinstance(value, _CONTAINERS) and len(value) <= _WRITTEN:
+                self._extents[id(value)] = _extent(value)
+            if depth < _DEPTH:
+                if isinstance(value, types.FunctionType):
+                    self.names |= _named_by(value.__code__)
+                deeper = depth + (not _is_library_function(value))
+                self._pending.extend((child, deeper) for child in _children(reach))
+                self._owners.append((reach, deeper))
+
+    def settle(self) -> None:
+        """Drop what a trace has changed since then, as a count of traces, or makes at each look."""
+        self.places = [reach for reach in self.places if _now(reach) is reach.value]
+        self._owners.clear()  # nothing that was dropped is held
+
+    @property
+    def parts(self) -> Iterator[Reach]:
+        """Plain values and functions that are part of a program traced since then.
+
+        Those that user code finds by names: in cells and globals, in attributes, and in containers
+        that are no longer than a user would write them, and that the trace has not changed.
+        """
+        return (reach for reach in self.places if self._is_part(reach))
+
+    def _is_part(self, reach: Reach) -> bool:
+        value, parent = reach.value, reach.parent
+        return (
+            parent is not None
+            and (value is None or isinstance(value, _PLAIN) or callable(value))
+            and not _is_the_librarys(parent)
+            and all(self._is_named(place.binding) for place in reach.path)
+        )
+
+    def _is_named(self, step: Binding | None) -> bool:
+        if step is None:
+            return True
+        if step.look == "item":
+            return bool(self._extents.get(id(step.holder)) == _extent(step.holder))
+        return step.look != "attribute" or step.key in self.names or step.key in _OWN
 
 
 def _is_the_librarys(reach: Reach) -> bool:
-    """Whether the code or object that holds this value is the library's own."""
+    """Whether code of the library's, or an object of its own, leads to what lies here."""
     holder = next((p.value for p in reach.path if isinstance(p.value, types.FunctionType)), None)
-    parent = None if reach.parent is None else reach.parent.value
-    return _is_library_function(holder) or _is_library_object(parent)
+    return _is_library_function(holder) or _is_library_object(reach.value)
 
 
 def _is_library_object(value: Any) -> bool:
-    return _is_library_function(value) or type(value).__module__.split(".")[0] == "anabranch"
+    if isinstance(value, types.ModuleType):
+        name = value.__name__
+    else:
+        name = (value if isinstance(value, type) else type(value)).__module__
+    return _is_library_function(value) or name.split(".")[0] in ("anabranch", "numpy")
 
 
 def _is_library_function(value: Any) -> bool:
@@ -165,13 +227,15 @@ def _is_library_function(value: Any) -> bool:
     return of_numpy or is_library_file(value.__code__.co_filename)
 
 
-def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
+def _children(reach: Reach) -> Iterator[Reach]:
     value, label = reach.value, reach.label
     if isinstance(value, types.FunctionType):
         yield from _function_names(reach)
     elif isinstance(value, types.MethodType):
         yield _attribute(reach, "__self__", "self")
         yield _attribute(reach, "__func__", label)
+    elif isinstance(value, property):
+        yield _attribute(reach, "fget", label)
     elif isinstance(value, functools.partial):
         yield _attribute(reach, "func", label)
         yield _attribute(reach, "args", f"{label}.args")
@@ -180,18 +244,33 @@ def _children(reach: Reach, named: set[str]) -> Iterator[Reach]:
         yield from (_item(reach, key) for key in list(value)[:_LIMIT])
     elif isinstance(value, list | tuple):
         yield from (_item(reach, i) for i in range(min(len(value), _LIMIT)))
-    elif isinstance(value, type | types.ModuleType):
-        for name in sorted(named.intersection(vars(value))):
-            yield _attribute(reach, name)
-    elif not isinstance(value, np.ndarray):
+    elif not isinstance(value, type | types.ModuleType | np.ndarray):
         for name in _attribute_names(value):
             yield _attribute(reach, name)
-        for cls in type(value).__mro__:  # an array of the class, until the object gets its own
-            for name in sorted(named.intersection(cls.__dict__)):
-                if hasattr(cls.__dict__[name], "dtype"):
-                    yield _attribute(reach, name)
         if type(value).__module__ != "builtins":
-            yield Reach(f"type({label})", type(value), reach, type)
+            binding = Binding("type", value, None, type(value))
+            yield Reach(f"type({label})", type(value), reach, type, binding)
+
+
+def _named(reach: Reach, names: set[str]) -> Iterator[Reach]:
+    """What is followed of a class, a module or an object for its name in code."""
+    value = reach.value
+    if isinstance(value, types.ModuleType):
+        found = names.intersection(vars(value))
+    elif isinstance(value, type):
+        found = {name for cls in value.__mro__ for name in names.intersection(vars(cls))}
+    elif isinstance(value, (types.FunctionType, types.MethodType, np.ndarray, *_CONTAINERS)):
+        return
+    else:  # an array or number of the class, until the object gets its own
+        kind = type(value)
+        found = {name for cls in kind.__mro__ for name in names.intersection(vars(cls))}
+        found = {name for name in found if _is_data(getattr(kind, name, None))}
+    for name in sorted(found):
+        yield _attribute(reach, name)
+
+
+def _is_data(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or hasattr(value, "dtype")
 
 
 def _attribute_names(value: Any) -> Iterator[str]:
@@ -214,27 +293,48 @@ def _function_names(reach: Reach) -> Iterator[Reach]:
             content = cell.cell_contents
         except ValueError:  # a cell that is not filled yet
             continue
-        binding = Binding(cell, None, content)
+        binding = Binding("cell", cell, None, content)
         yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents, binding)  # type: ignore[misc]
     if function.__defaults__:
         yield _attribute(reach, "__defaults__", f"{function.__name__}.__defaults__")
     if not is_library_file(code.co_filename):
         for name in sorted(_global_names(code).intersection(function.__globals__)):
             content = function.__globals__[name]
-            binding = Binding(function.__globals__, name, content)
+            binding = Binding("name", function.__globals__, name, content)
             yield Reach(name, content, reach, lambda f, name=name: f.__globals__[name], binding)  # type: ignore[misc]
 
 
-def _global_names(code: types.CodeType) -> set[str]:
-    names = set(code.co_names)
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """A function's code and that of the functions written in it."""
+    yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= _global_names(constant)
-    return names
+            yield from _codes(constant)
+
+
+def _named_by(code: types.CodeType) -> set[str]:
+    """The names of attributes, and of globals, that code uses."""
+    return {name for one in _codes(code) for name in one.co_names}
+
+
+def _global_names(code: types.CodeType) -> set[str]:
+    """The globals among them: an attribute `x.T` asks for no global `T`."""
+    found = set()
+    for one in _codes(code):
+        argument = 0
+        for word, byte in zip(one.co_code[::2], one.co_code[1::2], strict=True):
+            argument = argument << 8 | byte
+            if word == _GLOBAL:
+                found.add(one.co_names[argument >> 1])  # the lowest bit is of the call behind
+            if word != _EXTENDED:
+                argument = 0
+    return found
 
 
 def _item(parent: Reach, key: Any) -> Reach:
-    return Reach(f"{parent.label}[{key!r}]", parent.value[key], parent, lambda owner: owner[key])
+    value = parent.value[key]
+    binding = Binding("item", parent.value, key, value)
+    return Reach(f"{parent.label}[{key!r}]", value, parent, lambda owner: owner[key], binding)
 
 
 def _attribute(parent: Reach, name: str, label: str | None = None) -> Reach:
@@ -242,4 +342,5 @@ def _attribute(parent: Reach, name: str, label: str | None = None) -> Reach:
     value = None
     with contextlib.suppress(Exception):
         value = getattr(parent.value, name)
-    return Reach(shown, value, parent, lambda owner: getattr(owner, name))
+    binding = Binding("attribute", parent.value, name, value)
+    return Reach(shown, value, parent, lambda owner: getattr(owner, name), binding)

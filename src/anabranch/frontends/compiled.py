@@ -24,8 +24,9 @@ from anabranch.frontends.entries import weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.quick import quick_entry
 from anabranch.frontends.signatures import Key, difference, signature
+from anabranch.frontends.static import Static, leaf_aval
 from anabranch.frontends.tensor import Tensor, make_tensor
-from anabranch.frontends.trace import Static, Trace, leaf_aval, trace_function
+from anabranch.frontends.trace import Trace, trace_function
 
 if TYPE_CHECKING:
     from anabranch.frontends import explaining
@@ -267,7 +268,9 @@ class CompiledFunction:
             ]
             lines += [f"  reads {name} at each call" for name in held]
             lines += [f"  constant {line}" for line in trace.constants]
-            lines += [f"  fixed number {k} = {v!r}" for k, v in trace.baked.items()]
+            lines += [
+                f"  number {k} = {v!r} is part of the program" for k, v in trace.baked.items()
+            ]
         return "\n".join(dict.fromkeys(lines))
 
     def __repr__(self) -> str:
@@ -329,9 +332,10 @@ def compile(
 
     A signature is the containers, shapes and dtypes of array and number arguments (numbers by type
     only, never by value) and the values of static ones: strings, callables and what `static`
-    names. Arrays and tensors that `f` captures are read anew at each call; Python numbers it
-    captures are fixed by the trace. Inside another trace it becomes part of that graph. It can be
-    differentiated, and what it compiles can contain derivatives.
+    names. Arrays and tensors that `f` captures are read anew at each call. Numbers, text and
+    functions it captures are part of the program: it is compiled anew when the name, attribute or
+    item that led to one gives another. Inside another trace it becomes part of that graph. It can
+    be differentiated, and what it compiles can contain derivatives.
 
     Args:
         f: the function; without it, a decorator is returned.

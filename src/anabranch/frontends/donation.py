@@ -10,8 +10,8 @@ import numpy as np
 
 from anabranch.errors import ArgumentError
 from anabranch.frontends.containers import argument_names, positional_names
+from anabranch.frontends.static import Static, leaf_aval
 from anabranch.frontends.tensor import Tensor
-from anabranch.frontends.trace import Static, leaf_aval
 
 
 def donated_parameters(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from anabranch.core.op import Op
 from anabranch.core.values import ARRAYS, as_array, plain, settled
 from anabranch.diff.call import CALL
 from anabranch.errors import AnabranchError, ArgumentError, DTypeError, GraphError, ShapeError
+from anabranch.frontends.donation import given_away
 from anabranch.frontends.entries import graph_entry, weakly
 from anabranch.frontends.execution import Passes, Program, find_backend
 from anabranch.frontends.tensor import Tensor
@@ -95,19 +96,54 @@ class Graph(core.Graph):
         backend: str | None = None,
         passes: Passes = None,
         without: str | Sequence[str] = (),
+        donate: str | Node | Iterable[str | Node] = (),
     ) -> CompiledGraph:
         """Make the graph as it stands now executable for these outputs.
 
         The graph may grow and be compiled again, for other outputs too; what was compiled before
         stays as it is. One output gives its array, several (or a list of them) give a list.
 
+        Args:
+            outputs: nodes, or edges of nodes with several outputs.
+            backend, passes, without: as of `ab.compile`.
+            donate: parameters, or their names, whose arrays the caller gives away: as of
+                `ab.compile`, results are written into them.
+
         Raises:
             GraphError: `[no-outputs]`, `[not-a-node]` or `[foreign-graph]`.
+            ArgumentError: `[no-such-argument]` for what `donate` names and the graph does not have;
+                in a call, `[bad-donation]` for an array that results cannot be written into.
+
+        Example:
+            >>> import anabranch as ab, numpy as np
+            >>> g = ab.Graph("step")
+            >>> w, d = (g.parameter(name, (2,), ab.float64) for name in "wd")
+            >>> step = g.compile(w - 0.5 * d, donate="w")
+            >>> weights = np.array([1.0, 2.0])
+            >>> step(weights, np.array([2.0, 2.0])) is weights, weights.tolist()
+            (True, [0.0, 1.0])
         """
         single = len(outputs) == 1 and isinstance(outputs[0], Edge)
         listed = len(outputs) == 1 and isinstance(outputs[0], Sequence)
         self.set_outputs(outputs[0] if listed else outputs)
-        return CompiledGraph(self, single, Program(self, backend or self.backend, passes, without))
+        donated = _places(self, (donate,) if isinstance(donate, str | Node) else donate)
+        rest = passes, without, donated
+        return CompiledGraph(self, single, Program(self, backend or self.backend, *rest))
+
+
+def _places(graph: core.Graph, wanted: Iterable[str | Node]) -> list[int]:
+    """Which of a graph's parameters these are, in their order."""
+    chosen = set()
+    for one in wanted:
+        is_meant = [one is p or (isinstance(one, str) and one == p.name) for p in graph.parameters]
+        if not any(is_meant):
+            known = ", ".join(str(p.name) for p in graph.parameters)
+            raise ArgumentError(
+                "no-such-argument",
+                f'donate names {one!r}, the parameters of graph "{graph.name}" are: {known}',
+            )
+        chosen.add(is_meant.index(True))
+    return sorted(chosen)
 
 
 class CompiledGraph:
@@ -138,7 +174,11 @@ class CompiledGraph:
         self._calls += 1
         if self._calls == 2:  # many graphs are run once
             self._offer_quick_entry()
-        results = self.program.run(self._checked_all(values))
+        arguments = self._checked_all(values)
+        if self.program.donated:
+            names = [str(p.name) for p in self.parameters]
+            arguments = given_away(self.program.donated, values, arguments, names)
+        results = self.program.run(arguments)
         if any(isinstance(v, Tensor) for v in values):
             results = [Tensor(out) for out in results]
         return results[0] if self._single else results

@@ -15,10 +15,12 @@ from anabranch.core.record import record
 from anabranch.core.values import ARRAYS
 from anabranch.frontends.containers import unflatten
 from anabranch.frontends.execution import Program
+from anabranch.frontends.static import Static
 from anabranch.frontends.tensor import Tensor
-from anabranch.frontends.trace import Static, Trace
+from anabranch.frontends.trace import Trace
 
 _NUMBERS = (float, int, bool)
+_MANY = 256  # looks at what a function captured, in one call
 # Tensors that no derivative asks for. What was computed from such arguments is such a tensor.
 _TENSOR = Box(Tensor, "value", (("_tracked", False), ("_requires_grad", False)))
 # Static arguments of these types never change, so that the same object means the same program.
@@ -37,11 +39,10 @@ def quick_entry(
 
     None where there is none: the backend has none, an argument is no array, number or tensor
     without history and no part of the program that cannot change, containers are others than
-    tuples, named tuples, lists and dicts, or a captured value is reached by more than names. It
-    hands on to `slow` what it does not expect, and everything while `attention` is asked for.
+    tuples, named tuples, lists and dicts, or what was captured takes many looks. It hands on to
+    `slow` what it does not expect, and everything while `attention` is asked for.
     """
-    bindings = [guard.bindings for guard in trace.guards]
-    if options() != Options() or None in bindings:
+    if options() != Options():
         return None
     with_tensors = any(type(leaf) is Tensor for leaf in leaves)
     if with_tensors and program.donated:  # tensors are not given away
@@ -58,7 +59,10 @@ def quick_entry(
         captured = [_captured(one, with_tensors) for one in trace.captured]
     except _UnknownError:
         return None
-    distinct = {(id(b.holder), b.key): b for found in bindings for b in found or ()}
+    found = (binding for guard in trace.guards for binding in guard.bindings)
+    distinct = {(b.look, id(b.holder), b.key): b for b in found}
+    if len(distinct) > _MANY:
+        return None
     wanted = slow, captured, list(distinct.values())
     return program.executable.function(Call(name, arguments, by_name, result, *wanted))
 

@@ -9,7 +9,7 @@ from typing import Any
 from anabranch.core.aval import Aval
 from anabranch.core.config import options
 from anabranch.core.identity import value_key
-from anabranch.frontends.trace import leaf_aval
+from anabranch.frontends.static import leaf_aval
 
 Key = tuple[Any, ...]
 

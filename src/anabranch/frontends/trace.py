@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anabranch.core.attention import attention
-from anabranch.core.aval import Aval, aval_of
+from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, state
 from anabranch.core.entry import boundary
 from anabranch.core.graph import Graph
@@ -19,11 +19,11 @@ from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import Op
 from anabranch.core.source import warn
 from anabranch.core.strictness import strictly
-from anabranch.core.values import ARRAYS
 from anabranch.errors import ArgumentError, TraceError
-from anabranch.frontends.captures import Guard, baked_numbers, guards, reachable
+from anabranch.frontends.captures import Guard, Reachable, guards
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
 from anabranch.frontends.manual import Graph as ManualGraph
+from anabranch.frontends.static import Static, leaf_aval
 from anabranch.frontends.tensor import Tensor
 from anabranch.ops.layout import broadcast_to
 
@@ -33,13 +33,6 @@ else:
     rewriting = LateModule("anabranch.passes.rewrite")
 
 Signature = Sequence[Any]
-
-
-class Static:
-    """An argument leaf that is part of the program: a string, a callable, what `static` names."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
 
 
 class TraceGraph(Graph):
@@ -97,7 +90,7 @@ class Trace:
         captured: the captured arrays and tensors, read at each call.
         guards: for those that a name or container leads to, the path to check.
         constants: arrays that only the trace held, with the lines where they came in.
-        baked: captured Python numbers by name, fixed by the trace.
+        baked: captured Python numbers by name, which are part of the program.
         outputs: for each leaf of the result, the number of a graph output or a fixed value.
     """
 
@@ -113,25 +106,6 @@ class Trace:
         """The function's result from the graph's outputs."""
         leaves = [one.value if isinstance(one, Static) else values[one] for one in self.outputs]
         return unflatten(self.structure, leaves)
-
-
-def leaf_aval(value: Any) -> Aval | Static:
-    """What a trace knows of an argument leaf; Static for strings and callables.
-
-    Raises:
-        ArgumentError: `[bad-argument]` for other objects.
-    """
-    if isinstance(value, (*ARRAYS, Tensor, Edge)) or type(value) in NUMBERS:
-        return aval_of(value)
-    if isinstance(value, Static):
-        return value
-    if isinstance(value, str | bytes) or callable(value):
-        return Static(value)
-    raise ArgumentError(
-        "bad-argument",
-        f"a compiled function cannot take a {type(value).__name__} as an array",
-        hint='ab.compile(f, static="self") names arguments that are part of the program',
-    )
 
 
 def trace_function(
@@ -155,6 +129,8 @@ def trace_function(
     ]
     log(f"2 parameters {', '.join(str(p.name) for p in graph.parameters)}")
     args, kwargs = unflatten(structure, inputs)
+    statics = [leaf.value for leaf in leaves if isinstance(leaf, Static)]
+    reached = Reachable(function, *statics)
     with attention(), state.changed(trace=graph, origin=None, scope=""), strictly():
         log(f"3 call {name}")
         out = function(*args, **kwargs)
@@ -163,10 +139,15 @@ def trace_function(
         outputs = _outputs(graph, values)
         graph.check_captures()
     del args, kwargs, inputs, values
+    reached.settle()
     log(f"4 outputs {', '.join(repr(e) for e in graph.outputs)}")
     trace = Trace(graph, out_structure, outputs)
-    statics = [leaf.value for leaf in leaves if isinstance(leaf, Static)]
-    _settle_captures(trace, graph, function, statics)
+    fixed, unwatched = _settle_captures(trace, graph, reached)
+    if unwatched:  # the function itself has made them
+        unwatched = _watch(trace, Reachable(function, *statics), unwatched)
+    _warn_of_unwatched(trace, unwatched)
+    _watch_parts(trace, reached)
+    trace.graph = _with_constants(graph, fixed)
     return trace
 
 
@@ -200,12 +181,13 @@ def _outputs(graph: TraceGraph, values: Sequence[Any]) -> list[int | Static]:
 
 
 def _settle_captures(
-    trace: Trace, graph: TraceGraph, function: Callable[..., Any], statics: Sequence[Any]
-) -> None:
+    trace: Trace, graph: TraceGraph, reached: Reachable
+) -> tuple[dict[int, Any], dict[int, Node]]:
     """Tell captured arrays that the program still holds from those that only the trace holds.
 
-    The first are inputs, read at each call. The second are temporaries that NumPy derived while
-    tracing: they can never change again, so they become constants.
+    The first are inputs, read at each call; the nodes of those that nothing leads to are returned,
+    by the id of the array. The second are temporaries that NumPy derived while tracing: they can
+    never change again, so they become constants, and are returned by the number of the node.
     """
     found = [graph.captured.pop(key) for key in list(graph.captured)]
     nodes = [node for _, node in found]
@@ -217,22 +199,32 @@ def _settle_captures(
     fixed = {node.id: value for node, value, h in zip(nodes, values, held, strict=True) if not h}
     trace.captured = [value for value, h in zip(values, held, strict=True) if h]
     wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
-    watched: set[int] = set()
-    places = list(reachable(function, *statics))
-    trace.baked = baked_numbers(list(reachable(function)) if statics else places)
-    for reach in places:
-        node = wanted.get(id(reach.value))
-        if node is not None:
-            watched.add(id(reach.value))
-            if str(node.name).startswith("captured "):
-                node.name = _free_name(graph, reach.label)
-        if node is not None or reach.is_named_function:
-            trace.guards += guards(reach)
-    _warn_of_unwatched(trace, {k: node for k, node in wanted.items() if k not in watched})
+    unwatched = _watch(trace, reached, wanted)
     trace.constants = [
         f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
     ] + _scalar_constants(graph)
-    trace.graph = _with_constants(graph, fixed)
+    return fixed, unwatched
+
+
+def _watch(trace: Trace, reached: Reachable, wanted: dict[int, Node]) -> dict[int, Node]:
+    """Name captured arrays by what leads to them and watch that; gives those nothing leads to."""
+    unwatched = dict(wanted)
+    for reach in reached.places:
+        node = wanted.get(id(reach.value))
+        if node is not None:
+            unwatched.pop(id(reach.value), None)
+            if str(node.name).startswith("captured "):
+                node.name = _free_name(trace.graph, reach.label)
+            trace.guards += guards(reach)
+    return unwatched
+
+
+def _watch_parts(trace: Trace, reached: Reachable) -> None:
+    """Watch what became part of the program; numbers are listed."""
+    for reach in reached.parts:
+        trace.guards += guards(reach)
+        if type(reach.value) in NUMBERS:
+            trace.baked[reach.label] = reach.value
 
 
 def _warn_of_unwatched(trace: Trace, unwatched: dict[int, Node]) -> None:

@@ -44,6 +44,7 @@ imag: Op = elementwise(
     aval=_part_aval,
     partials=(0,),
     samples=(at(3.0, value=0.0, grads=0.0),),
+    scalar=lambda e, x: e.number(0, x.dtype),
     doc="The imaginary part; 0 of a real value.",
 )
 
@@ -53,5 +54,6 @@ real: Op = elementwise(
     aval=_part_aval,
     partials=(1,),
     samples=(at(3.0, value=3.0, grads=1.0), at(-0.0, value=-0.0, grads=1.0)),
+    scalar="identity",
     doc="The real part; a real value itself.",
 )

@@ -25,7 +25,7 @@ from anabranch.ops.matrices import (
     transposed,
 )
 from anabranch.ops.reduce import sum_
-from anabranch.ops.rules import shape_of
+from anabranch.ops.rules import LAPACK, shape_of
 from anabranch.ops.spectral import svd
 from anabranch.ops.systems import columns_of, pinv, to_right_side
 
@@ -136,6 +136,7 @@ lstsq: Op = Op(
     linear=(1,),
     jvp=(_lstsq_jvp_a, None),
     call=_lstsq,
+    lower=LAPACK,
     samples=(
         # x = (a b) / (a a): by b a/2, by a (b - 2 x a)/2
         sample(

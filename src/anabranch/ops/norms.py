@@ -129,20 +129,34 @@ _ABOVE = {4: 80, 8: 600}
 
 
 def _norm_made(x: Any, *, p: float, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The same of other ops, divided by a power of two, which rounds nothing."""
-    if p != 2 or not is_floating(x.dtype) or 0 in shape_of(x):
+    """The same of other ops."""
+    if not is_floating(x.dtype) or 0 in shape_of(x):
         return None
     wide = astype(x, np.float32) if is_half(x.dtype) else x
-    size, dtype = absolute(wide), wide.dtype.type
+    length = (_length_made if p == 2 else _root_made)(absolute(wide), p, axes)
+    length = reshaped(length, reduced(shape_of(x), axes, keepdims))
+    return length if length.dtype == x.dtype else astype(length, x.dtype)
+
+
+def _root_made(size: Any, p: float, axes: tuple[int, ...]) -> Any:
+    """Divided by the size that decides, as in the reference."""
+    decides = bind(max_ if p > 0 else min_, size, axes=axes, keepdims=True)
+    scale = where(less(0, decides), where(less(decides, inf), decides, 1.0), 1.0)
+    terms = bind(power, size / broadcast_to(scale, shape_of(size)), p)
+    return bind(power, bind(sum_, terms, axes=axes, keepdims=True), 1 / p) * scale
+
+
+def _length_made(size: Any, p: float, axes: tuple[int, ...]) -> Any:
+    """Divided by a power of two, which rounds nothing."""
+    dtype = size.dtype.type
     largest = bind(max_, size, axes=axes, keepdims=True)
-    scale: Any = dtype(2.0 ** _ABOVE[wide.dtype.itemsize])
-    for below, power_of_two in _STEPS[wide.dtype.itemsize]:
+    scale: Any = dtype(2.0 ** _ABOVE[size.dtype.itemsize])
+    for below, power_of_two in _STEPS[size.dtype.itemsize]:
         scale = where(less(largest, dtype(2.0**below)), dtype(2.0**power_of_two), scale)
     scale = where(less(largest, inf), scale, dtype(1.0))
-    terms = size / broadcast_to(scale, shape_of(x))
+    terms = size / broadcast_to(scale, shape_of(size))
     total = bind(sum_, terms * terms, axes=axes, keepdims=True)
-    length = reshaped(sqrt(total) * scale, reduced(shape_of(x), axes, keepdims))
-    return length if length.dtype == x.dtype else astype(length, x.dtype)
+    return sqrt(total) * scale
 
 
 vector_norm: Op = Op(

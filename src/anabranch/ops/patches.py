@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anabranch.core.bind import bind
-from anabranch.core.dtype import is_floating, is_half, promote
+from anabranch.core.dtype import is_half, promote
 from anabranch.ops.elementwise import astype
 from anabranch.ops.index import slice_
 from anabranch.ops.layout import permute, reshape
@@ -88,9 +88,9 @@ def kernel_made(
 
 
 def _prepared(*xs: Any) -> tuple[list[Any], Any]:
-    """The operands in the float dtype to compute in, or none, and the dtype of the result."""
+    """The operands in the dtype to compute in, or none, and the dtype of the result."""
     dtype, _ = promote([(x.dtype, False) for x in xs])
-    if not is_floating(dtype) or 0 in (n for x in xs for n in shape_of(x)):
+    if dtype.kind == "c" or 0 in (n for x in xs for n in shape_of(x)):
         return [], dtype
     wide = np.dtype(np.float32) if is_half(dtype) else dtype
     return [_typed(x, wide) for x in xs], dtype

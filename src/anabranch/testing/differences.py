@@ -23,7 +23,8 @@ from anabranch.errors import DTypeError, ShapeError
 from anabranch.frontends.tensor import Tensor, make_tensor
 
 Array = np.ndarray[Any, Any]
-_STEPS = (16.0, 4.0, 1.0, 1 / 4, 1 / 16, 1 / 64)
+_RATIO = 4.0  # of one step to the next
+_STEPS = tuple(_RATIO**k for k in range(2, -4, -1))
 
 
 @boundary
@@ -120,17 +121,32 @@ def plateau(f: Callable[[float], float], x: float, step: float, rounding: float)
     """The derivative of f at x where it depends least on the step: between bending and rounding.
 
     `rounding` is how far f's values are off. An element much smaller than its neighbours also gets
-    steps of its own size.
+    steps of its own size. Beside each difference stands the limit that two of them point to, as
+    their steps go to 0 (L. F. Richardson, 1911): where f is 0 in a minimum, rounding is so small
+    that bending is all the error there is.
     """
-    steps = [step * factor for factor in _STEPS]
+    starts = [step]
     if 0.0 < abs(x) < step:
-        steps += [base_step(unit(np.float64)) * abs(x) * factor for factor in _STEPS]
+        starts.append(base_step(unit(np.float64)) * abs(x))
+    found = [pair for start in starts for pair in _differences(f, x, start, rounding)]
+    known = [(doubt, slope) for doubt, slope in found if math.isfinite(doubt)]
+    return min(known, key=lambda pair: pair[0])[1] if known else math.nan
+
+
+def _differences(
+    f: Callable[[float], float], x: float, start: float, rounding: float
+) -> list[tuple[float, float]]:
+    """Differences and their limits, with steps around this one, each behind its doubt."""
+    steps = [start * factor for factor in _STEPS]
     slopes = [(f(x + h) - f(x - h)) / (2 * h) for h in steps]
-    doubts = [
-        abs(b - a) + rounding / h for (a, b), h in zip(pairwise(slopes), steps[1:], strict=True)
+    square = _RATIO**2
+    limits = [(square * b - a) / (square - 1) for a, b in pairwise(slopes)]
+    noises = [rounding / h for h in steps]
+    return [
+        (abs(b - a) + noise, b)
+        for values, skipped in ((slopes, 1), (limits, 2))
+        for (a, b), noise in zip(pairwise(values), noises[skipped:], strict=True)
     ]
-    known = [i for i, doubt in enumerate(doubts) if math.isfinite(doubt)]
-    return slopes[min(known, key=doubts.__getitem__) + 1] if known else math.nan
 
 
 def one_sided(f: Callable[[float], float], x: float, step: float) -> tuple[float, float]:

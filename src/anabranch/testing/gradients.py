@@ -21,6 +21,7 @@ from anabranch.testing.readings import Side, readings
 from anabranch.testing.report import GradientReport, GradientRow
 
 _AWAY = 20  # steps by which a point is moved off a kink
+_BESIDE = 2.0**-10  # how far from the point its gradient is looked at, by the size of the point
 _SHOWN = 3  # kinks that a report describes one by one
 Index = tuple[int, ...]
 
@@ -173,18 +174,21 @@ class _Check:
         found = self._along(position, self.gradient[position])
         if not found.passes.all():
             self.problem.measure_noise(position, self._step())
-            found = self._along(position, self.gradient[position])
+            found = self._along(position, self.gradient[position], is_patient=True)
+            spread = self._unsteadiness(position) * self._sizes(self.problem.points[position])
+            found.atol += float(np.linalg.norm(spread))
         if not found.passes.all():
             self._locate(position, found)
         return self._row(position, found, "directions")
 
-    def _along(self, position: int, gradient: Array) -> Comparison:
-        problem = self.problem
+    def _along(self, position: int, gradient: Array, is_patient: bool = False) -> Comparison:
+        """Random directions, each at one step; the patient take several and keep the best."""
+        problem, slope = self.problem, self._steady_slope if is_patient else self._slope
         point, wide = problem.points[position], gradient.astype(np.float64)
         if problem.is_narrow:
             problem.value(position, point)  # tells in which dtype f itself works
         number = self.directions if point.size else 0
-        pairs = [self._slope(position, wide, self._direction(point)) for _ in range(number)]
+        pairs = [slope(position, wide, self._direction(point)) for _ in range(number)]
         analytic, numeric = np.array(pairs).reshape(-1, 2).T.copy()
         # The terms of a sum that nearly cancels are what rounding is a fraction of.
         terms = float(np.linalg.norm(wide * self._sizes(point)))
@@ -199,6 +203,18 @@ class _Check:
         above = self.problem.value(position, point + h * v)
         below = self.problem.value(position, point - h * v)
         return float(np.sum(gradient * v)), (above - below) / (2 * h)
+
+    def _steady_slope(self, position: int, gradient: Array, v: Array) -> tuple[float, float]:
+        """The same, where the difference depends least on its step."""
+        point = self.problem.points[position]
+
+        def value(h: float) -> float:
+            return self.problem.value(position, point + h * v)
+
+        if self.eps is not None:
+            return self._slope(position, gradient, v)
+        numeric = plateau(value, 0.0, self._step(), self.problem.rounding)
+        return float(np.sum(gradient * v)), numeric
 
     def _locate(self, position: int, found: Comparison) -> None:
         """Halve the input towards the disagreement, and tell a kink from a fault."""
@@ -252,6 +268,7 @@ class _Check:
         if suspects:
             problem.measure_noise(position, self._step())
             found.atol, found.rtol = self._tolerance(position, smallest, largest)
+            found.atol += float(np.max(self._unsteadiness(position), initial=0.0))
         for i in suspects:
             self._examine(found, i, lines[i], float(h[i]), float(bend[i]), float(slope[i]))
         if len(found.kinks) > _SHOWN:
@@ -316,6 +333,23 @@ class _Check:
         atol = rounding if self.atol is None else self.atol
         rtol = max(1e-6, 32 * own, 4 * work ** (2 / 3)) if self.rtol is None else self.rtol
         return atol, rtol
+
+    def _unsteadiness(self, position: int) -> Array:
+        """How far the gradient moves when its point is off by 16 units of its last place.
+
+        In a minimum its terms cancel, and this is what their rounding leaves. A kink beside the
+        point moves it too, but to one side only. What the user allows is not added to.
+        """
+        point = self.problem.points[position]
+        if self.atol is not None:
+            return np.zeros(point.shape)
+        changes = []
+        for step in (_BESIDE, -_BESIDE):
+            with self.problem.moved(position, point + step * self._sizes(point)) as there:
+                changes.append(np.abs(there.astype(np.float64) - self.gradient[position]))
+        least = np.minimum(*changes)
+        size = 16 * unit(self.problem.dtypes[position]) / _BESIDE
+        return np.where(np.isfinite(least), least * size, 0.0)
 
     def _row(self, position: int, found: Comparison, method: str) -> GradientRow:
         problem, gradient = self.problem, self.gradient[position]

@@ -9,7 +9,8 @@ import anabranch as ab
 import figures
 import harness
 import scripts
-from workloads import installed, start
+import worker
+from workloads import installed, nets, start
 from workloads.scalar import rosenbrock
 
 TINY = [(name, case) for name in harness.WORKLOADS for case in harness.load(name).tiny]
@@ -95,3 +96,19 @@ def test_the_size_of_ours_counts_what_it_stands_on():
 def test_rosenbrock_has_its_minimum_at_one():
     value, slope = ab.value_and_grad(rosenbrock)(np.ones(4))
     assert value == 0 and not slope.any()
+
+
+def test_data_of_a_first_result_are_made_before_its_clock(monkeypatch):
+    seen = []
+    workload = harness.Workload("w", ["a"], kind="fresh", prepare=lambda _: seen.append("data"))
+    workload.peer("numpy")(lambda _: seen.append("build") or "not today")
+    monkeypatch.setattr(worker, "load", lambda _: workload)
+    monkeypatch.setattr(worker.time, "perf_counter", lambda: seen.append("clock") or 0.0)
+    assert worker.once("w", "numpy", "a") == {"reason": "not today"}
+    assert seen == ["data", "clock", "build", "clock"]
+
+
+def test_data_that_lie_ready_are_for_one_caller():
+    nets.make("batch 3")
+    first, second = nets.data("batch 3"), nets.data("batch 3")
+    assert first[1] is not second[1] and np.array_equal(first[1], second[1])

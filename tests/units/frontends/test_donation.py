@@ -50,6 +50,31 @@ def test_a_training_step_updates_weights_and_state_in_place(backend: str) -> Non
         assert mine[3] == wanted[3]
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_graph_by_hand_writes_into_what_it_is_given(backend: str) -> None:
+    g = ab.Graph("step")
+    w, x = g.parameter("w", (3,), ab.float64), g.parameter("x", (3,), ab.float64)
+    outputs = w - 0.5 * ab.sin(x), ab.sum(w * x)
+    plain = g.compile(*outputs, backend=backend)
+    for donate in ("w", w, ["w"], (w,)):
+        step = g.compile(*outputs, backend=backend, donate=donate)
+        for _ in range(3):  # the third call goes through the entry
+            mine, other = arrays((3,), (3,))
+            wanted, total = plain(mine.copy(), other)
+            found, its_total = step(mine, other)
+            assert found is mine and found.tobytes() == wanted.tobytes() and its_total == total
+        assert step(x=other, w=mine)[0] is mine
+        assert step(ab.tensor(mine), other)[0].data is not mine
+    fixed = mine.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ab.errors.ArgumentError, match=r"bad-donation.*w is read-only"):
+        step(fixed, other)
+    with pytest.raises(ab.errors.ArgumentError, match=r"bad-donation.*shares memory with x"):
+        step(mine, mine)
+    with pytest.raises(ab.errors.ArgumentError, match=r'no-such-argument.*"step" are: w, x'):
+        g.compile(*outputs, donate="v")
+
+
 CASES = {
     "elementwise": (lambda w, v: w * 2.0 + v, (0,)),
     "read again by another loop": (lambda w, v: (w * 2.0, ab.sum(w, axis=0) + v), (0,)),

@@ -142,6 +142,47 @@ def test_an_exact_minimum_is_no_false_alarm(method):
             assert ab.check_gradients(fit, target + 1e-9, method=method).verdict == "pass"
 
 
+def rosenbrock(x):
+    return ab.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+@pytest.mark.parametrize("method", ["elements", "directions"])
+@pytest.mark.parametrize("beside", [0.0, 1e-8, 1e-6, 1e-4])
+def test_a_bent_valley_is_no_false_alarm(beside, method):
+    """f and its gradient are 0 there, so what bends f is all that a step can be wrong by."""
+    for size in (2, 5, 10):
+        at = np.full(size, 1.0 + beside)
+        assert ab.check_gradients(rosenbrock, at, method=method).verdict == "pass"
+
+
+@pytest.mark.parametrize("method", ["elements", "directions"])
+def test_a_small_fault_in_a_minimum_is_found(method):
+    def off(x):
+        return rosenbrock(x) + 1e-9 * (x[0] - ab.stop_gradient(x[0]))
+
+    assert not check(off, np.ones(3), method=method).ok
+    assert not check(off, np.full(3, 1 + 1e-8), method=method).ok
+
+
+@pytest.mark.parametrize("method", ["elements", "directions"])
+def test_a_narrow_gradient_in_a_minimum_is_no_false_alarm(method):
+    """Its terms are rounded to float32 before they cancel."""
+
+    def valley(x):  # of Himmelblau
+        return (x[0] ** 2 + x[1] - 11) ** 2 + (x[0] + x[1] ** 2 - 7) ** 2
+
+    at = np.array([3.5844283, -1.8481265], np.float32)
+    assert ab.check_gradients(valley, at, method=method).verdict == "pass"
+    wrong = check(lambda x: valley(x) + 0.01 * (x[0] - ab.stop_gradient(x[0])), at, method=method)
+    assert not wrong.ok
+
+
+def test_a_kink_beside_the_point_does_not_loosen_the_check():
+    x = np.array([5e-5, 1.0], np.float32)
+    report = check(lambda x: ab.sum(ab.relu(x)) + 0.01 * (x[1] - ab.stop_gradient(x[1])), x)
+    assert report.verdict == "wrong" and report.rows[0].atol < 1e-4
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ab.bfloat16])
 def test_narrow_floats_are_judged_in_double_precision(dtype):
     x = np.array([0.1, 1e-3, 100.0], dtype)

@@ -18,7 +18,8 @@ from anabranch.core.aval import Aval
 from anabranch.core.record import record
 
 # What entries speak of besides what a call mentions.
-_ALWAYS = (np.ndarray, float, int, True, False, None, np.bool_(True), np.bool_(False))
+_ALWAYS = (np.ndarray, float, int, str, True, False, None, np.bool_(True), np.bool_(False))
+COMPARED = (float, int, str)  # of which any equal one will do where a look finds it
 
 
 class Objects:
@@ -93,9 +94,15 @@ class Way:
 
 
 def _binding(binding: Any, objects: Objects) -> str:
-    holder, key, value = binding
-    way = "cell" if key is None else _word(key, objects)
-    return f"{objects.number(holder)} {way} {objects.number(value)}"
+    look, holder, key, value = binding
+    head = f"{look} {objects.number(holder)}"
+    if look == "keys":
+        return f"{head} {[objects.number(one) for one in value]}"
+    if look == "length":
+        return f"{head} {value}"
+    way = _word(key, objects) if look == "name" else objects.number(key)
+    kind = type(value).__name__ if type(value) in COMPARED else "the same"
+    return f"{head} {way} {objects.number(value)} {kind}"
 
 
 def _word(name: str, objects: Objects) -> str:

@@ -64,7 +64,14 @@ def register_bytes(dtype: DType) -> int:
 
 
 class Emitter(Instructions):
-    """Writes instructions on values that know their dtypes."""
+    """Writes instructions on values that know their dtypes.
+
+    Attributes:
+        watched: products that are left as they are where a zero should absorb, for whoever looks
+            whether they are NaN; None where a zero absorbs.
+    """
+
+    watched: list[str] | None = None
 
     def _made(self, like: Val, text: str) -> Val:
         return Val(self.new(text), like.dtype)
@@ -91,10 +98,6 @@ class Emitter(Instructions):
     def number(self, value: Any, dtype: DType) -> Val:
         """A constant."""
         return Val(self.splat(register_type(dtype), self.one(value, dtype)), dtype)
-
-    def leave(self, why: str) -> Any:
-        """Leave this op to NumPy."""
-        raise NotNativeError(why)
 
     def promoted(self, xs: Sequence[Val]) -> list[Val]:
         """The operands in the dtype that NumPy's promotion gives them."""
@@ -316,6 +319,14 @@ class Emitter(Instructions):
         mask = self.type("i1")
         return self._made(x, f"select {mask} {condition.text}, {kind} {x.text}, {kind} {y.text}")
 
+    def any_lane(self, mask: Val) -> str:
+        """Whether the mask holds in one lane."""
+        if self.lanes == 1:
+            return mask.text
+        function = f"@llvm.vector.reduce.or.v{self.lanes}i1"
+        self.declared.add(f"declare i1 {function}(<{self.lanes} x i1>)")
+        return self.new(f"call i1 {function}(<{self.lanes} x i1> {mask.text})")
+
     def where(self, condition: Val, x: Val, y: Val) -> Val:
         if condition.dtype != BOOL:
             raise NotNativeError("a condition that is no bool is refused by NumPy")
@@ -337,6 +348,9 @@ class Emitter(Instructions):
     def _unpoisoned(self, product: Val, *factors: Val) -> Val:
         """The product, but 0 where it is NaN and one of these factors is 0."""
         if not is_floating(product.dtype):
+            return product
+        if self.watched is not None:
+            self.watched.append(product.text)
             return product
         saved, result = self._zero_or_itself(product), product
         for factor in factors:

@@ -24,7 +24,7 @@ class ErrorFunctions(Circular):
     def _erfc_positive(self, a: Val) -> Val:
         """erfc(a) from ERF_END on: the bell curve times a function that changes slowly."""
         a = self.at_most(a, self.bell_end(a))
-        n, r, s = self.exp_of_square(a, True)
+        turned, r, s = self.exp_of_square(a, True)
         one, turn = self._c(a, 1.0), self._c(a, fitted.ERFCX_TURN)
         d, lost = self.any_sum_parts(a, turn)
         w = self.divide(one, d)
@@ -38,19 +38,19 @@ class ErrorFunctions(Circular):
         slow_rest = self.fma(w, value_rest, self.fma(w_rest, value, slow_rest))
         rest = self.fma(slow, s, self.fma(slow_rest, r, slow_rest))
         rest = self.fma(slow, r, rest)
-        return self.times_power_below(self.add(slow, rest), n)
+        return self.times_power_below(self.add(slow, rest), turned)
 
     def _erfcx(self, u: Val, u_rest: Val) -> Parts:
         """The polynomial at u + u_rest, its first steps without error."""
-        (start, more), (first, behind) = self.table(u, "ERFCX_START")
-        cs = self.table(u, "ERFCX")[2:]
-        rest = self.fma(u, self.polynomial(u, cs), self._c(u, behind))
-        slope = self.polynomial(u, [first, 2 * cs[0], 3 * cs[1]])  # near enough
-        factor, lost = self.sum_parts(self._c(u, first), rest)
-        product, product_rest = self.product_parts(u, factor)
-        rest = self.fma(slope, u_rest, self.fma(u, lost, self.add(product_rest, self._c(u, more))))
-        value, value_rest = self.any_sum_parts(self._c(u, start), product)
-        return value, self.add(value_rest, rest)
+        cs, start = self.table(u, "ERFCX"), self.table(u, "ERFCX_START")
+        slope = self.polynomial(u, [cs[1], 2 * cs[2], 3 * cs[3]])  # near enough
+        value, rest = self.polynomial(u, cs[len(start) :]), self._c(u, 0.0)
+        for head, tail in reversed(start):
+            product, lost = self.product_parts(u, value)
+            lost = self.fma(u, rest, self.add(lost, self._c(u, tail)))
+            value, rest = self.any_sum_parts(self._c(u, head), product)
+            rest = self.add(rest, lost)
+        return value, self.fma(slope, u_rest, rest)
 
     @on_floats
     def erf(self, x: Val) -> Val:

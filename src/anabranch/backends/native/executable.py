@@ -49,7 +49,7 @@ class NativeExecutable:
 
     def __init__(self, wanted: Wanted) -> None:
         made = _Made(wanted)
-        self._made = made
+        self._wanted, self._made = wanted, made
         self.code = code = code_of(wanted, made)
         self.donated = code.donated
         graph = wanted.built if code.is_as_built else wanted.optimised
@@ -65,7 +65,8 @@ class NativeExecutable:
     @functools.cached_property
     def program(self) -> programs.Program:
         """How the code was written; for looking at it, since runs need none of this."""
-        return programs.Program(self._made(), target.host().vector_bytes, self.donated)
+        with self._wanted.as_asked():  # what is looked at later is what was made
+            return programs.Program(self._made(), target.host().vector_bytes, self.donated)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
@@ -182,7 +183,8 @@ class NativeExecutable:
 
     def timing(self, arguments: Sequence[Any]) -> Timing | None:
         """Seconds for each step, measured in a build of the same program that looks at a clock."""
-        return timing.measured(self, self._made(), arguments)
+        with self._wanted.as_asked():
+            return timing.measured(self, self._made(), arguments)
 
     def _workspace(self) -> np.ndarray[Any, Any]:
         try:

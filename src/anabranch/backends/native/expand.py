@@ -13,7 +13,9 @@ from anabranch.core.dtype import is_floating, is_half
 from anabranch.core.graph import Graph
 from anabranch.core.node import Edge, Literal, Node
 from anabranch.core.op import MadeOf
-from anabranch.ops.elementwise import astype
+from anabranch.ops.elementwise import astype, multiply
+from anabranch.ops.layout import reshape
+from anabranch.ops.reduce import sum_
 from anabranch.passes.merging import merge
 from anabranch.passes.rewrite import in_place_of
 
@@ -74,6 +76,8 @@ def _rule(node: Node) -> Any:
         return lower.rule
     if is_half(dtype) and lower in REDUCTIONS:
         return functools.partial(_in_float32, node)
+    if lower == PRODUCT and dtype.kind in "biu":
+        return functools.partial(_by_sums, node)
     is_mixed = any(edge.aval.dtype != dtype for edge in node.inputs)
     if lower == PRODUCT and is_floating(dtype) and is_mixed:
         return functools.partial(_in_one_dtype, node)
@@ -89,6 +93,22 @@ def _in_float32(node: Node, *xs: Any, **attrs: Any) -> Any:
     """Halves are joined in float32, and the result is rounded once."""
     wide = bind(node.op, *(astype(x, np.float32) for x in xs), **attrs)
     return astype(wide, node.avals[0].dtype)
+
+
+def _by_sums(node: Node, a: Any, b: Any) -> Any:
+    """A product of integers: products of elements, summed in one loop; both wrap as in NumPy."""
+    aval = node.avals[0]
+    inside = np.dtype(np.uint8) if aval.dtype.kind == "b" else aval.dtype
+    a, b = (x if x.dtype == inside else astype(x, inside) for x in (a, b))
+    rows = a if len(a.shape) > 1 else bind(reshape, a, shape=(1, *a.shape))
+    columns = b if len(b.shape) > 1 else bind(reshape, b, shape=(*b.shape, 1))
+    terms = bind(
+        multiply,
+        bind(reshape, rows, shape=(*rows.shape, 1)),
+        bind(reshape, columns, shape=(*columns.shape[:-2], 1, *columns.shape[-2:])),
+    )
+    total = bind(sum_, terms, axes=(len(terms.shape) - 2,), keepdims=False)
+    return bind(reshape, astype(total, aval.dtype), shape=aval.shape)
 
 
 def _in_one_dtype(node: Node, *xs: Any, **attrs: Any) -> Any:

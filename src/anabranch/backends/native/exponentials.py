@@ -12,22 +12,26 @@ from anabranch.backends.native.emit import F64, Val
 from anabranch.backends.native.functions import WORDS, Functions, Parts, on_floats
 from anabranch.core.dtype import DType
 
-_UP, _DOWN = 64, 32  # what is added to the exponents of small and of large powers of two
+_DIGITS = {8: 52, 4: 23}  # by size, those of a float behind the point
 
 
 class Halved(NamedTuple):
-    """Of exp(-2a) = 2**n (1 + part): what tanh(a) and its slope have in common.
+    """Of exp(-2a) = p (1 + v) / (1 + u): what tanh(a), its slope and sigmoid have in common.
 
     Attributes:
-        part: exp of the reduced argument, less 1.
-        power: 4 * 2**n.
-        top: exp(-2a) - 1, in two parts.
-        q, rest: 1 / (exp(-2a) + 1) = q (1 + rest).
+        turned: bits whose last ones are the exponent of 4 p.
+        u, v: c - r and c + r for 2a = -log(p) - 2r, with r coth(r) = 1 + c.
+        square: r * r.
+        top: (1 + u) - p (1 + v).
+        q, rest: 1 / ((1 + u) + p (1 + v)) = q (1 + rest).
     """
 
-    part: Val
-    power: Val
-    top: Parts
+    turned: Val
+    u: Val
+    v: Val
+    c: Val
+    square: Val
+    top: Val
     q: Val
     rest: Val
 
@@ -38,17 +42,51 @@ class Exponentials(Functions):
     def _reduced(self, x: Val) -> tuple[Val, Val]:
         """n and r with exp(x) = 2**n exp(r), |r| hardly above log(2)/2.
 
-        n comes as an integer that stands where a float has its exponent; the sum with a number
-        whose last bits have no fraction rounds it and puts it into these bits.
+        n comes as an integer that stands where a float has its exponent.
+        """
+        turned, r = self._turned(x, 1.0, 0)
+        return self._as_exponent(turned), r
+
+    def _turned(self, x: Val, times: float, more: int) -> tuple[Val, Val]:
+        """Bits that end with n + more, and r, with exp(times x) = 2**n exp(times r).
+
+        |r| is hardly above log(2)/2 / times, which is a power of two. The sum with a number whose
+        last bits have no fraction rounds n and puts it into these bits.
         """
         high, low = self.table(x, "LOG_2")
-        digits = np.finfo(x.dtype).nmant
-        turn = self._c(x, 1.5 * 2.0**digits)
-        turned = self.fma(x, self._c(x, 1 / math.log(2)), turn)
+        turn = self._c(x, 1.5 * 2.0 ** np.finfo(x.dtype).nmant + more)
+        turned = self.fma(x, self._c(x, times / math.log(2)), turn)
         n = self.subtract(turned, turn)
-        r = self.fma(n, self._c(x, -high), x)
-        r = self.fma(n, self._c(x, -low), r)
-        return self.integer("shl", self.bits(turned), digits), r
+        r = self.fma(n, self._c(x, -high / times), x)
+        return self.bits(turned), self.fma(n, self._c(x, -low / times), r)
+
+    def _as_exponent(self, n: Val) -> Val:
+        """The last bits of an integer where a float has its exponent."""
+        return self.integer("shl", n, _DIGITS[n.dtype.itemsize])
+
+    def _two_exponents(self, turned: Val) -> tuple[Val, Val]:
+        """The last bits as a sum of two halves, each where a float has its exponent."""
+        half = self._as_exponent(self.integer("lshr", turned, 1))
+        return half, self.integer("sub", self._as_exponent(turned), half)
+
+    def _raised_by(self, x: Val, exponent: Val) -> Val:
+        """x times a power of two; both are normal numbers."""
+        return self.from_bits(self.integer("add", self.bits(x), exponent), x.dtype)
+
+    def _exp_of_parts(self, x: Val, more: Val) -> tuple[Val, Val, Val]:
+        """n, r and rest with exp(x + more) = 2**n (1 + r + rest): to some digits more than x has.
+
+        x is at most 0; n is that of `_reduced`.
+        """
+        x = self.at_least(x, -746.0 if x.dtype == F64 else -105.0)
+        n, _ = self._reduced(x)
+        high, low = self.table(x, "LOG_2")
+        steps = self.convert(self.integer("ashr", n, np.finfo(x.dtype).nmant), x.dtype)
+        r = self.fma(steps, self._c(x, -high), x)  # exact
+        r, lost = self.any_sum_parts(r, self.multiply(steps, self._c(x, -low)))
+        part = self.multiply(self.multiply(r, r), self._expm1_polynomial(r))
+        factor = self.add(self._c(x, 1.0), self.add(r, part))
+        return n, r, self.fma(self.add(lost, more), factor, part)
 
     def _expm1_reduced(self, r: Val) -> Val:
         """exp(r) - 1 for a reduced argument."""
@@ -63,42 +101,36 @@ class Exponentials(Functions):
         one = int(np.ones((), dtype).view(WORDS[dtype]))
         return self.from_bits(self.integer("add", n, one + (more << np.finfo(dtype).nmant)), dtype)
 
-    def _times_power(self, part: Val, n: Val) -> Val:
-        """(1 + part) 2**n for every n from `_reduced`, rounded once even if it is subnormal.
+    def _times_power(self, part: Val, turned: Val) -> Val:
+        """(1 + part) 2**n for every n that `turned` ends with, rounded once even if subnormal."""
+        first, second = (
+            self._raised_by(self._c(part, 1.0), half) for half in self._two_exponents(turned)
+        )
+        return self.multiply(self.fma(first, part, first), second)
 
-        First so much is added to the exponent that it stays one, then that is taken back.
-        """
-        word, digits = n.dtype, np.finfo(part.dtype).nmant
-        one = int(np.ones((), part.dtype).view(WORDS[part.dtype]))
-        is_negative = self.integer("ashr", n, 8 * word.itemsize - 1)  # all bits, or none
-        added = self.integer("and", is_negative, (_UP + _DOWN) << digits)
-        added = self.integer("sub", added, _DOWN << digits)
-        power = self.from_bits(self.integer("add", n, self.integer("add", added, one)), part.dtype)
-        back = self.from_bits(self.integer("sub", self.number(one, word), added), part.dtype)
-        return self.multiply(self.fma(power, part, power), back)
-
-    def _raised(self, n: Val, dtype: DType) -> tuple[Val, int]:
-        """2**(n + k), a normal number, and k, for an n that is at most 0."""
-        k = 512 if dtype == F64 else 64
-        return self._power(n, dtype, k), k
-
-    def times_power_below(self, x: Val, n: Val) -> Val:
-        """x 2**n for an n that is at most 0 and an x that is about 1, rounded once."""
-        power, k = self._raised(n, x.dtype)
+    def times_power_below(self, x: Val, turned: Val) -> Val:
+        """x 2**n, rounded once, for an x near 1 and the n, at most 0, that `turned` ends with."""
+        k = 512 if x.dtype == F64 else 64
+        power = self._power(self._as_exponent(turned), x.dtype, k)
         return self.multiply(self.multiply(x, power), self._c(x, 2.0**-k))
 
     def exp2_of_parts(self, x: Parts) -> Val:
         """2**x for an x in two parts that is small enough for `scaled`."""
+        value, rest, n = self.exp2_parts(x)
+        return self.scaled(self.add(value, rest), n)
+
+    def exp2_parts(self, x: Parts) -> tuple[Val, Val, Val]:
+        """value, rest and n with 2**x = (value + rest) 2**n."""
         n = self.call("roundeven", x[0], x[0])
         f = self.add(self.subtract(x[0], n), x[1])
         r = self.multiply(f, self._c(f, math.log(2)))
-        return self.scaled(self.add(self._expm1_reduced(r), self._c(r, 1.0)), n)
+        return (*self.sum_parts(self._c(r, 1.0), self._expm1_reduced(r)), n)
 
     @on_floats
     def exp(self, x: Val) -> Val:
         low, high = (-746.0, 710.0) if x.dtype == F64 else (-105.0, 89.0)
-        n, r = self._reduced(self.clamped(x, low, high))
-        return self._times_power(self._expm1_reduced(r), n)
+        turned, r = self._turned(self.clamped(x, low, high), 1.0, 0)
+        return self._times_power(self._expm1_reduced(r), turned)
 
     @on_floats
     def exp2(self, x: Val) -> Val:
@@ -120,29 +152,29 @@ class Exponentials(Functions):
 
     @on_floats
     def exp_neg_square(self, x: Val) -> Val:
-        n, r, s = self.exp_of_square(self.at_most(self.absolute(x), self.bell_end(x)), True)
-        return self.times_power_below(self.add(self.add(r, s), self._c(x, 1.0)), n)
+        turned, r, s = self.exp_of_square(self.at_most(self.absolute(x), self.bell_end(x)), True)
+        return self.times_power_below(self.add(self.add(r, s), self._c(x, 1.0)), turned)
 
     @on_floats
     def exp_square(self, x: Val) -> Val:
         top = 27.0 if x.dtype == F64 else 9.5
-        n, r, s = self.exp_of_square(self.at_most(self.absolute(x), top), False)
-        return self._times_power(self.add(r, s), n)
+        turned, r, s = self.exp_of_square(self.at_most(self.absolute(x), top), False)
+        return self._times_power(self.add(r, s), turned)
 
     def bell_end(self, x: Val) -> float:
         """From here on exp(-x*x) is 0, and so is erfc(x)."""
         return 28.0 if x.dtype == F64 else 10.5
 
     def exp_of_square(self, x: Val, is_negative: bool) -> tuple[Val, Val, Val]:
-        """n, r and s with exp(x*x), or exp(-x*x), = 2**n (1 + r + s), s the smaller.
+        """Bits, r and s with exp(x*x), or exp(-x*x), = 2**n (1 + r + s), s the smaller.
 
-        x*x rounded would cost many units in the last place.
+        The bits end with n. x*x rounded would cost many units in the last place.
         """
         square, lost = self.product_parts(x, x)
-        n, r = self._reduced(self.negative(square) if is_negative else square)
+        turned, r = self._turned(self.negative(square) if is_negative else square, 1.0, 0)
         more = self.multiply(self.multiply(r, r), self._expm1_polynomial(r))
         rest = self.fma(lost, self.add(r, more), lost)
-        return n, r, self.subtract(more, rest) if is_negative else self.add(more, rest)
+        return turned, r, self.subtract(more, rest) if is_negative else self.add(more, rest)
 
     # Hyperbolic functions
 
@@ -170,49 +202,57 @@ class Exponentials(Functions):
         return self.copysign(self.select(is_small, small, self._hyperbolic(a, -1.0)), x)
 
     def _halved(self, x: Val) -> Halved:
-        """What tanh(x), its slope and sigmoid(2x) are made of, once in a loop that has several."""
-        low = -748.0 if x.dtype == F64 else -107.0
-        a = self.copysign(x, self._c(x, -1.0))
-        n, r = self._reduced(self.at_least(self.add(a, a), low))
-        part = self._expm1_reduced(r)
-        raised, k = self._raised(n, x.dtype)
-        one, two = self._c(x, 1.0), self._c(x, 2.0)
-        power = self.multiply(raised, self._c(x, 2.0**-k))
-        less = self.subtract(power, one)
-        top = self.fma(power, part, less)
-        top_rest = self.fma(power, part, self.subtract(less, top))
-        bottom = self.add(top, two)
-        lost = self.add(self.subtract(top, self.subtract(bottom, two)), top_rest)
+        """What tanh(x), its slope and sigmoid(2x) are made of, once in a loop that has several.
+
+        exp(2r) = (r coth(r) + r) / (r coth(r) - r), and r coth(r) needs half as many terms as exp.
+        """
+        low = -374.0 if x.dtype == F64 else -53.5
+        a = self.at_least(self.copysign(x, self._c(x, -1.0)), low)
+        turned, r = self._turned(a, 2.0, 2)
+        square = self.multiply(r, r)
+        c = self.multiply(square, self.horner(square, self.table(x, "COTH")))
+        u, v = self.subtract(c, r), self.add(c, r)
+        one, p = self._c(x, 1.0), self._quarter_or_zero(turned, x.dtype)
+        top = self.add(self.subtract(one, p), self.fma(self.negative(p), v, u))
+        part = self.fma(p, v, u)
+        bottom = self.add(self.add(one, p), part)
+        lost = self.subtract(part, self.subtract(self.subtract(bottom, one), p))
         q = self.divide(one, bottom)
         minus = self.negative(q)
         rest = self.fma(minus, lost, self.fma(minus, bottom, one))
-        return Halved(
-            part, self.multiply(raised, self._c(x, 2.0 ** (2 - k))), (top, top_rest), q, rest
-        )
+        return Halved(turned, u, v, c, square, top, q, rest)
+
+    def _quarter_or_zero(self, turned: Val, dtype: DType) -> Val:
+        """2**(n - 2) for what the bits end with, at most 2; 0 where it is no normal number."""
+        power = np.asarray(0.25, dtype).view(WORDS[dtype])
+        bits = self.integer("add", self._as_exponent(turned), int(power))
+        zero = self.number(0, bits.dtype)
+        return self.from_bits(self.select(self.less(bits, zero), zero, bits), dtype)
 
     @on_floats
     def tanh(self, x: Val) -> Val:
-        # -expm1(-2a) / (expm1(-2a) + 2) for a = |x|
         h = self._halved(x)
-        quotient, rest = self.product_parts(h.top[0], h.q)
-        rest = self.fma(h.top[1], h.q, rest)
-        return self.copysign(self.add(quotient, self.fma(quotient, h.rest, rest)), x)
+        more = self.multiply(h.top, self.multiply(h.q, h.rest))
+        return self.copysign(self.fma(h.top, h.q, more), x)
 
     @on_floats
     def sigmoid(self, x: Val) -> Val:
-        # 1 / (1 + exp(-|x|)), times that exponential below 0; the slope asks for x/2 as well.
+        # (1 + u) q, or p (1 + v) q below 0; the slope asks for x/2 as well.
         h = self._halved(self.multiply(self._c(x, 0.5), x))
-        more = self.fma(h.rest, self.add(h.part, self._c(x, 1.0)), h.part)
-        low = self.multiply(self._c(x, 0.25), self.fma(h.q, more, h.q))
-        high = self.fma(h.q, h.rest, h.q)
-        return self.select(self.below(x, 0.0), self.multiply(low, h.power), high)
+        is_low = self.below(x, 0.0)
+        part = self.select(is_low, h.v, h.u)
+        turned = self.select(is_low, h.turned, self.number(2, h.turned.dtype))
+        first, second = self._two_exponents(turned)
+        q = self._raised_by(h.q, first)
+        more = self.fma(h.rest, self.add(part, self._c(x, 1.0)), part)
+        return self.multiply(self.fma(q, more, q), self._raised_by(self._c(x, 0.25), second))
 
     @on_floats
     def sech_squared(self, x: Val) -> Val:
-        # 4 exp(-2a) / (1 + exp(-2a))**2; the power of two comes last, so that a subnormal result
+        # 4 p (1 + u) (1 + v) q**2; the power of two is in the factors, so that a subnormal result
         # is rounded once.
         h = self._halved(x)
-        square, rest = self.product_parts(h.q, h.q)
-        more = self.fma(self.add(h.rest, h.rest), self.add(h.part, self._c(x, 1.0)), h.part)
-        value = self.add(square, self.fma(square, more, rest))
-        return self.multiply(value, h.power)
+        one, other = (self._raised_by(h.q, half) for half in self._two_exponents(h.turned))
+        product = self.fma(h.c, self.add(h.c, self._c(x, 2.0)), self.negative(h.square))
+        more = self.add(product, self.add(h.rest, h.rest))
+        return self.fma(one, other, self.multiply(one, self.multiply(other, more)))

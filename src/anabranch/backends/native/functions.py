@@ -22,6 +22,7 @@ from anabranch.core.op import float_for
 WORDS: dict[DType, DType] = {F64: np.dtype(np.int64), F32: np.dtype(np.int32)}
 Parts = tuple[Val, Val]
 Method = Callable[..., Val]
+_LETTERS = str.maketrans({"-": "m", ",": "c", "(": "b", ")": "e", " ": ""})  # in names of functions
 SHORT = 24  # instructions of a function that is never called
 
 
@@ -85,7 +86,7 @@ def body_of(
     xs = [Val(f"%x{i}", dtype) for i, dtype in enumerate(dtypes)]
     value = function(e, *xs, **dict(attrs))
     words = [function.__name__.strip("_"), *(str(part) for _, part in attrs), str(lanes)]
-    name = "_".join([*words, *(dtype.name for dtype in dtypes)]).replace("-", "m")
+    name = "_".join([*words, *(dtype.name for dtype in dtypes)]).translate(_LETTERS)
     result = e.type(register_type(value.dtype))
     given = ", ".join(f"{e.type(register_type(x.dtype))} {x.text}" for x in xs)
     head = f"define internal {result} @{name}({given}) noinline {{"
@@ -153,6 +154,13 @@ class Functions(Emitter):
         result = pairs[-1]
         for pair in reversed(pairs[:-1]):
             result = self.fma(result, square, pair)
+        return result
+
+    def horner(self, x: Val, given: Sequence[float]) -> Val:
+        """The fewest instructions, one after the other: for short ones."""
+        result = self._c(x, given[-1])
+        for c in reversed(given[:-1]):
+            result = self.fma(result, x, self._c(x, c))
         return result
 
     def table(self, x: Val, name: str) -> Any:
@@ -277,19 +285,12 @@ class Functions(Emitter):
         given = ", ".join(f"{self.type(register_type(x.dtype))} {x.text}" for x in (*xs, value))
         kind = self.type(register_type(value.dtype))
         self.lines += [f"  br label %{before}", f"{before}:"]
-        is_any = self._any(mask)
+        is_any = self.any_lane(mask)
         self.lines += [f"  br i1 {is_any}, label %{inner}, label %{after}", f"{inner}:"]
         found = self.once(f"call {kind} @{function}({given})")
         self.lines += [f"  br label %{after}", f"{after}:"]
         text = self.once(f"phi {kind} [{value.text}, %{before}], [{found}, %{inner}]")
         return Val(text, value.dtype)
-
-    def _any(self, mask: Val) -> str:
-        if self.lanes == 1:
-            return mask.text
-        function = f"@llvm.vector.reduce.or.v{self.lanes}i1"
-        self.declared.add(f"declare i1 {function}(<{self.lanes} x i1>)")
-        return self.new(f"call i1 {function}(<{self.lanes} x i1> {mask.text})")
 
     def while_any(
         self,
@@ -306,7 +307,7 @@ class Functions(Emitter):
         self.lines += [f"  br label %{before}", f"{before}:", f"  br label %{head}", f"{head}:"]
         place = len(self.lines)
         held = [Val(f"%v{self.new_number()}", x.dtype) for x in state]
-        self.lines.append(f"  br i1 {self._any(goes_on(held))}, label %{body}, label %{done}")
+        self.lines.append(f"  br i1 {self.any_lane(goes_on(held))}, label %{body}, label %{done}")
         self.lines.append(f"{body}:")
         outside = dict(self.known) if self.known is not None else None
         following = step(held)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 
+from anabranch.backends.native import coefficients as fitted
 from anabranch.backends.native.emit import Val
 from anabranch.backends.native.errors import ErrorFunctions
-from anabranch.backends.native.functions import in_float64
+from anabranch.backends.native.functions import Parts, in_float64
 from anabranch.ops.special import tables
 from anabranch.ops.special.circular import near_coefficients
 from anabranch.ops.special.gamma import HALF_LOG_TWO_PI, LARGE, cotangent_derivative
@@ -47,6 +48,38 @@ class GammaFunctions(ErrorFunctions):
         turned = self.fma(self.multiply(self._c(x, -2.0), value), value, self._c(x, 1.0))
         return self._alternating(near, self.select(is_low, turned, value))
 
+    def _wave_parts(self, r: Val) -> Parts:
+        """sin(pi r) / pi for |r| <= 1/2, in two parts."""
+        _, rest = self.single("sinpi", self.multiply(r, r))
+        return self.sum_parts(r, self.multiply(r, rest))
+
+    def _cotangent(self, x: Val) -> Parts:
+        """pi cot(pi x), in two parts: of cosine and sine, or of the other way round."""
+        one, half = self._c(x, 1.0), self._c(x, 0.5)
+        r = self.subtract(x, self.call("roundeven", x, x))
+        a = self.absolute(r)
+        is_low = self.below(a, 0.25)
+        inside = self.select(is_low, a, self.subtract(half, a))
+        # cos(pi r) = 1 - 2 sin(pi r/2)**2
+        w, w_rest = self._wave_parts(self.multiply(half, inside))
+        square, lost = self.product_parts(w, w)
+        lost = self.fma(self.add(w, w), w_rest, lost)
+        twice, more = self.times_parts((square, lost), fitted.PI_SQUARED)
+        cosine, lost = self.sum_parts(one, self.multiply(self._c(x, -2.0), twice))
+        cosine_rest = self.fma(self._c(x, -2.0), more, lost)
+        sine, sine_rest = self._wave_parts(inside)
+        tangent, tangent_rest = self.times_parts((sine, sine_rest), fitted.PI_SQUARED)
+        top = self.select(is_low, cosine, tangent)
+        bottom = self.copysign(self.select(is_low, sine, cosine), r)
+        top_rest = self.select(is_low, cosine_rest, tangent_rest)
+        bottom_rest = self.select(is_low, sine_rest, cosine_rest)
+        bottom_rest = self.select(self.below(r, 0.0), self.negative(bottom_rest), bottom_rest)
+        quotient = self.divide(top, bottom)
+        minus = self.negative(quotient)
+        rest = self.add(self.fma(minus, bottom, top), self.fma(minus, bottom_rest, top_rest))
+        is_finite = self.below(self.absolute(quotient), math.inf)
+        return quotient, self.select(is_finite, self.divide(rest, bottom), self._c(x, 0.0))
+
     @in_float64
     def sinc(self, x: Val) -> Val:
         a = self.absolute(x)
@@ -55,8 +88,7 @@ class GammaFunctions(ErrorFunctions):
         nothing = self._c(x, 0.0)
         near = self.call("roundeven", x, x)
         r = self.subtract(x, near)
-        _, more = self.single("sinpi", self.multiply(r, r))
-        wave, lost = self.sum_parts(r, self.multiply(r, more))
+        wave, lost = self._wave_parts(r)
         quotient = self.divide(wave, x)
         lost = self.add(self.fma(self.negative(quotient), x, wave), lost)
         quotient = self.add(quotient, self.divide(lost, x))
@@ -112,35 +144,49 @@ class GammaFunctions(ErrorFunctions):
     def lgamma(self, x: Val) -> Val:
         nothing, one, two = (self._c(x, value) for value in (0.0, 1.0, 2.0))
         is_low = self.less(x, nothing)
-        a = self.select(is_low, self.subtract(one, x), x)  # gamma(x) gamma(1 - x) = pi / sin(pi x)
-        logarithm = self.log(a)
+        # gamma(x) gamma(1 - x) = pi / sin(pi x)
+        mirrored, lost = self.any_sum_parts(one, self.negative(x))
+        a = self.select(is_low, mirrored, x)
+        parts = self.log_in_parts(a)
+        logarithm = self.add(*parts)
         is_first = self.below(a, 0.5)
         ahead = self.select(is_first, one, nothing)
         place = self.add(a, ahead)
-        middle = self.add(*self.binned(("lgamma_zeros", "lgamma"), place, a, ahead))
-        factors = self.multiply(
-            self.add(a, self.subtract(ahead, one)), self.add(a, self.subtract(ahead, two))
-        )
-        zeros = self.add(self.multiply(factors, middle), nothing)  # no -0
+        head, tail = self.binned(("lgamma_zeros", "lgamma"), place, a, ahead)
+        middle = self.add(head, tail)
+        # Times what is 0 at its zeros: of that the first factor is exact.
+        factor = self.add(a, self.subtract(ahead, one))
+        other, more = self.any_sum_parts(a, self.subtract(ahead, two))
+        factors, rest = self.product_parts(factor, other)
+        rest = self.fma(factor, more, rest)
+        zeros = self.fma(factors, head, self.fma(factors, tail, self.multiply(rest, head)))
+        zeros = self.add(zeros, nothing)  # no -0
         zeros = self.select(is_first, self.subtract(zeros, logarithm), zeros)
         value = self.first_of(
             (self.below(place, 4.0), zeros),
             (self.below(place, LARGE), middle),
-            otherwise=self._lgamma_large(a, logarithm),
+            otherwise=self._lgamma_large(a, parts),
         )
         sine = self.log(self.absolute(self._sine_over_pi(x)))
         reflected = self.subtract(self.negative(sine), value)
+        # The slope of what was computed at a: where the rest matters, near enough the logarithm.
+        lost = self.select(self.below(a, 2.0**60), lost, nothing)
+        reflected = self.subtract(reflected, self.multiply(lost, logarithm))
         return self.first_of(
             (self._is_pole(x), self._c(x, math.inf)), (is_low, reflected), otherwise=value
         )
 
-    def _lgamma_large(self, x: Val, logarithm: Val) -> Val:
+    def _lgamma_large(self, x: Val, logarithm: Parts) -> Val:
         one = self._c(x, 1.0)
         inverse = self.divide(one, x)
         rest = self.multiply(inverse, self._series("lgamma_series", self.square(inverse)))
         rest = self.add(self._c(x, HALF_LOG_TWO_PI - 0.5), rest)
         half = self.subtract(x, self._c(x, 0.5))
-        return self.add(self.multiply(half, self.subtract(logarithm, one)), rest)
+        factor, more = self.sum_parts(logarithm[0], self.negative(one))
+        product, lost = self.product_parts(half, factor)
+        lost = self.fma(half, self.add(more, logarithm[1]), lost)
+        value = self.add(product, self.add(lost, rest))
+        return self.select(self.below(product, math.inf), value, product)
 
     # Its derivatives
 
@@ -150,35 +196,50 @@ class GammaFunctions(ErrorFunctions):
         nothing, one = self._c(x, 0.0), self._c(x, 1.0)
         is_low, is_first = self.less(x, nothing), self.below(a, 1.0)
         inverse = self.divide(one, a)
-        value = self._digamma_ahead(a, inverse, is_first)
-        positive = self.select(is_first, self.subtract(value, inverse), value)
+        lost = self.multiply(inverse, self.fma(self.negative(inverse), a, one))
+        value, rest = self._digamma_ahead(a, inverse, is_first)
+        below, behind = self.any_sum_parts(value, self.negative(inverse))
+        below = self.add(below, self.add(behind, self.subtract(rest, lost)))
+        positive = self.select(is_first, below, self.add(value, rest))
         # digamma(1 - x) - digamma(x) = pi cot(pi x)
-        ahead = self.select(is_first, value, self.add(value, inverse))
-        cotangent = self.divide(self._cosine_of_pi(a), self._sine_over_pi(a))
+        ahead, behind = self.any_sum_parts(value, inverse)
+        ahead = self.select(is_first, value, ahead)
+        rest = self.select(is_first, rest, self.add(rest, self.add(behind, lost)))
+        cotangent, more = self._cotangent(a)
+        mirrored, behind = self.any_sum_parts(ahead, cotangent)
+        more = self.add(behind, self.add(more, rest))
+        is_finite = self.below(self.absolute(mirrored), math.inf)
+        mirrored = self.add(mirrored, self.select(is_finite, more, nothing))
+        # As x where that is so small that there is nothing but its inverse.
+        positive = self.select(self.below(a, 1e-300), self.negative(inverse), positive)
         at_zero = self.negative(self.copysign(self._c(x, math.inf), x))
         return self.first_of(
             (self.equal(x, nothing), at_zero),
             (self._is_pole(x), self._c(x, math.nan)),
-            (is_low, self.add(ahead, cotangent)),
+            (is_low, mirrored),
+            (self.equal(x, self._c(x, math.inf)), x),
             otherwise=positive,
         )
 
-    def _digamma_ahead(self, a: Val, inverse: Val, is_first: Val) -> Val:
-        """digamma(a) from 1 on, digamma(1 + a) below."""
+    def _digamma_ahead(self, a: Val, inverse: Val, is_first: Val) -> Parts:
+        """digamma(a) from 1 on, digamma(1 + a) below; in two parts."""
         root = tables.entry("digamma_root")
         one, nothing = self._c(a, 1.0), self._c(a, 0.0)
         ahead = self.select(is_first, one, nothing)
         place = self.add(a, ahead)
-        middle = self.add(*self.binned(("digamma_zero", "digamma"), place, a, ahead))
-        distance = self.subtract(a, self.subtract(self._c(a, root["head"]), ahead))
-        distance = self.subtract(distance, self._c(a, root["tail"]))
+        head, tail = self.binned(("digamma_zero", "digamma"), place, a, ahead)
+        distance, lost = self.any_sum_parts(a, self.subtract(ahead, self._c(a, root["head"])))
+        lost = self.subtract(lost, self._c(a, root["tail"]))
+        zero, rest = self.product_parts(distance, head)
+        rest = self.fma(distance, tail, self.fma(lost, self.add(head, tail), rest))
         square = self.square(inverse)
         large = self.multiply(square, self._series("digamma_series", square))
         large = self.fma(self._c(a, 0.5), inverse, large)
-        return self.first_of(
-            (self.below(place, 2.0), self.multiply(distance, middle)),
-            (self.below(place, LARGE), middle),
-            otherwise=self.subtract(self.log(a), large),
+        high, low = self.log_in_parts(a)
+        is_zero, is_middle = self.below(place, 2.0), self.below(place, LARGE)
+        return (
+            self.first_of((is_zero, zero), (is_middle, head), otherwise=high),
+            self.first_of((is_zero, rest), (is_middle, tail), otherwise=self.subtract(low, large)),
         )
 
     def polygamma(self, x: Val, n: int) -> Val:
@@ -223,16 +284,38 @@ class GammaFunctions(ErrorFunctions):
             rest = self.fma(self.multiply(self._c(x, c), term), square, rest)
             more = self._c(x, (n + 2 * k) * (n + 2 * k + 1))
             term = self.multiply(self.multiply(term, square), more)
-        size = self._c(x, math.factorial(n))
-        start = self.multiply(size, self.add(self._c(x, 1 / n), rest))
-        start = self.multiply(start, self.product_of_copies(inverse, n))
+        power, lost = self._inverse_power(x, steps, n)
+        rest = self.add(self._c(x, 1 / n), rest)
+        start = self.fma(power, rest, self.multiply(lost, rest))
 
         def goes_on(state: list[Val]) -> Val:
-            return self.greater_equal(state[1], nothing)
+            return self.greater_equal(state[2], nothing)
 
         def step(state: list[Val]) -> list[Val]:
-            total, k = state
-            more = self.add(total, self.divide(size, self.product_of_copies(self.add(x, k), n + 1)))
-            return [self.select(goes_on(state), more, total), self.subtract(k, one)]
+            total, lost, k = state
+            term, rest = self._inverse_power(x, k, n + 1)
+            more, behind = self.any_sum_parts(total, term)
+            lost = self.select(goes_on(state), self.add(lost, self.add(behind, rest)), lost)
+            return [self.select(goes_on(state), more, total), lost, self.subtract(k, one)]
 
-        return self.while_any([start, self.subtract(steps, one)], goes_on, step)[0]
+        size = self._c(x, math.factorial(n))
+        state = [start, nothing, self.subtract(steps, one)]
+        total, lost, _ = self.while_any(state, goes_on, step)
+        # What is infinite has no rest.
+        lost = self.select(self.below(self.absolute(total), math.inf), lost, nothing)
+        return self.multiply(size, self.add(total, lost))
+
+    def _inverse_power(self, x: Val, k: Val, n: int) -> Parts:
+        """1 / (x + k)**n, in two parts."""
+        one = self._c(x, 1.0)
+        total, lost = self.any_sum_parts(x, k)
+        first = self.divide(one, total)
+        rest = self.fma(self.negative(first), total, one)
+        rest = self.multiply(first, self.fma(self.negative(first), lost, rest))
+        usual = self.both(self.below(total, math.inf), self.below(self.absolute(first), math.inf))
+        rest = self.select(usual, rest, self._c(x, 0.0))
+        power, behind = first, rest
+        for _ in range(n - 1):
+            product, more = self.product_parts(power, first)
+            power, behind = product, self.fma(behind, first, self.fma(power, rest, more))
+        return power, behind

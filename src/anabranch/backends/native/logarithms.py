@@ -30,8 +30,8 @@ class Logarithms(Exponentials):
         tail = self.fma(s, self.add(half, rest), self.multiply(e, self._c(g, low)))
         return self.fma(e, self._c(g, high), self.subtract(g, self.subtract(half, tail)))
 
-    def _log_parts(self, g: Val) -> Parts:
-        """The same for e = 0, in two parts of about 60 digits together."""
+    def _log_parts(self, g: Val, g_rest: Val | None = None) -> Parts:
+        """The same for e = 0, in two parts of about 60 digits; of a g in two parts, too."""
         s = self.divide(g, self.add(g, self._c(g, 2.0)))
         z = self.multiply(s, s)
         rest = self.multiply(z, self.polynomial(z, self.table(g, "LOG")))
@@ -39,7 +39,33 @@ class Logarithms(Exponentials):
         half = self.multiply(self._c(g, 0.5), square)
         high, low = self.sum_parts(g, self.negative(half))
         low = self.fma(self._c(g, -0.5), lost, low)
-        return high, self.fma(s, self.add(half, rest), low)
+        low = self.fma(s, self.add(half, rest), low)
+        if g_rest is not None:  # 1 / (1 + g) is (1 - s) / (1 + s), and s is small
+            one, twice = self._c(g, 1.0), self.multiply(self._c(g, -2.0), s)
+            low = self.fma(g_rest, self.fma(twice, self.subtract(one, s), one), low)
+        return high, low
+
+    def _and_exponent(self, parts: Parts, e: Val) -> Parts:
+        """The sum of a logarithm of `_log_parts` and that of 2**e."""
+        high, low = self.table(e, "LOG_2")
+        total, lost = self.sum_parts(self.multiply(e, self._c(e, high)), parts[0])
+        return total, self.add(lost, self.fma(e, self._c(e, low), parts[1]))
+
+    def log_in_parts(self, x: Val) -> Parts:
+        """log(x) in two parts; of what has no finite logarithm, only the first part counts."""
+        m, e = self.split_any(x)
+        high, low = self._and_exponent(self._log_parts(self.subtract(m, self._c(x, 1.0))), e)
+        return self._at_the_ends(x, x, high), low
+
+    def log1p_in_parts(self, x: Val) -> Parts:
+        """log(1 + x), the same way."""
+        u, lost = self._one_and(x)
+        high, low = self._log_of_parts(u, lost)
+        tiny = self.below(self.absolute(x), float(np.finfo(x.dtype).eps) / 8)
+        high = self._at_the_ends(x, u, high)
+        # -0 stays, and so do subnormal numbers
+        low = self.select(tiny, self.multiply(self._c(x, -0.5), self.multiply(x, x)), low)
+        return self.select(tiny, x, high), low
 
     def split(self, x: Val) -> tuple[Val, Val]:
         """m and e with x = m 2**e, m between sqrt(1/2) and sqrt(2), for normal x."""
@@ -92,16 +118,25 @@ class Logarithms(Exponentials):
     def log10(self, x: Val) -> Val:
         return self._to_base(x, "LOG10")
 
-    def _log_of_sum(self, u: Val, lost: Val, more: Val) -> Val:
-        """log((u + lost) 2**more), where u is normal and `lost` is at most about 1."""
+    def _split_sum(self, u: Val, lost: Val) -> tuple[Val, Val, Val]:
+        """g, a rest and e with u + lost = (1 + g + rest) 2**e; u normal, `lost` at most about 1."""
         m, e = self.split(u)
         # Of a large sum what is lost is nothing, whatever its exponent.
         bounded = self.whole(self.select(self.below(e, 100.0), e, self._c(e, 100.0)))
         scale = self.power_of_two(
             self.integer("sub", self.number(0, bounded.dtype), bounded), u.dtype
         )
-        g = self.fma(lost, scale, self.subtract(m, self._c(u, 1.0)))
-        return self._logarithm(g, self.add(e, more))
+        return self.subtract(m, self._c(u, 1.0)), self.multiply(lost, scale), e
+
+    def _log_of_sum(self, u: Val, lost: Val, more: Val) -> Val:
+        """log((u + lost) 2**more)."""
+        g, rest, e = self._split_sum(u, lost)
+        return self._logarithm(self.add(g, rest), self.add(e, more))
+
+    def _log_of_parts(self, u: Val, lost: Val) -> Parts:
+        """log(u + lost), in two parts."""
+        g, rest, e = self._split_sum(u, lost)
+        return self._and_exponent(self._log_parts(*self.any_sum_parts(g, rest)), e)
 
     def _one_and(self, x: Val) -> Parts:
         """1 + x without error."""
@@ -131,10 +166,30 @@ class Logarithms(Exponentials):
 
     @on_floats
     def logaddexp(self, x: Val, y: Val) -> Val:
-        size = self.absolute(self.subtract(x, y))
-        size = self.select(self.equal(x, y), self._c(x, 0.0), size)  # infinities too
-        top = self.select(self.greater(x, y), x, y)
-        return self.add(top, self.log1p(self.exp(self.negative(size))))
+        # The larger operand and log(1 + exp(-d)), nothing rounded before the sum of both; where
+        # the exponential is small, it is that logarithm.
+        top, bottom = self._ordered(x, y)
+        d, lost = self.any_sum_parts(top, self.negative(bottom))
+        d = self.select(self.equal(x, y), self._c(x, 0.0), d)  # infinities too
+        is_near = self.below(d, 40.0 if x.dtype == F64 else 20.0)
+        is_near = self.both(is_near, self.below(self.absolute(top), math.inf))
+        lost = self.select(is_near, lost, self._c(x, 0.0))
+        n, r, rest = self._exp_of_parts(self.negative(d), self.negative(lost))
+        far = self.add(top, self._times_power(self.add(r, rest), n))
+        power = self._power(n, x.dtype)
+        one = self._c(x, 1.0)
+        h, h_rest = self.sum_parts(one, r)
+        u, u_rest = self.sum_parts(one, self.multiply(power, h))
+        u_rest = self.fma(power, self.add(h_rest, rest), u_rest)
+        high, low = self._log_of_parts(u, u_rest)
+        total, more = self.any_sum_parts(top, high)
+        near = self.add(total, self.add(more, low))
+        return self.select(is_near, near, far)
+
+    def _ordered(self, x: Val, y: Val) -> tuple[Val, Val]:
+        """The larger one, and the other."""
+        is_first = self.greater(x, y)
+        return self.select(is_first, x, y), self.select(is_first, y, x)
 
     # The inverses of hyperbolic functions: log(1 + w) for a w in two parts
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch.backends.native.access import Access
-from anabranch.backends.native.chunked import STRIP, Bases, ChunkWriter
+from anabranch.backends.native.checked import CheckedWriter
+from anabranch.backends.native.chunked import STRIP, Bases
+from anabranch.backends.native.contraction import TakenUp, taken_up
 from anabranch.backends.native.emit import (
-    Emitter,
     Val,
-    memory_type,
     register_bytes,
     register_type,
 )
-from anabranch.backends.native.lowering import element, is_reduction
+from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.ordering import ordered
 from anabranch.backends.native.schedule import Loop, Place, Schedule
 from anabranch.backends.native.view import Strides, row_major
@@ -29,7 +29,7 @@ from anabranch.core.identity import attrs_key, edge_key
 from anabranch.core.node import Literal, Node
 
 
-class LoopCode(ChunkWriter):
+class LoopCode(CheckedWriter):
     """The IR function of one loop.
 
     Attributes:
@@ -49,8 +49,11 @@ class LoopCode(ChunkWriter):
         self._reads: dict[Any, int] = {}  # what a body asks for: its place among the accesses
         self._accesses: list[Access] = []
         self._stores: list[tuple[Node, int]] = []
+        self._careful: list[str] = []
         self._turns = {node.id: turn for turn, node in enumerate(loop.nodes)}
         self._rows: list[tuple[Any, ...]] = []
+        self._taken_up = self._contractions()
+        self._products = {taken.product.id for taken in self._taken_up.values()}
         self._gather_accesses()
         self._slots = {key: i for i, key in enumerate(dict.fromkeys(a.key for a in self._accesses))}
         self.pointers = list(self._slots)
@@ -64,8 +67,11 @@ class LoopCode(ChunkWriter):
         if self.cut is not None:
             self._begin_chunk(self.cut)
         self._write()
-        text = self._text(f"define void @{self.name}({self._arguments()})")
-        return f"{text}\n{self._joining()}" if self._parts else text
+        self._lines[:0] = self._room_of_sums()
+        texts = [self._text(f"define void @{self.name}({self._arguments()})")]
+        if self._parts:
+            texts.append(self._joining())
+        return "\n".join([*texts, *self._careful])
 
     def _arguments(self) -> str:
         if self.cut is not None:
@@ -88,8 +94,17 @@ class LoopCode(ChunkWriter):
     @property
     def order(self) -> str:
         """The loops, outermost first, and how many elements the innermost takes at once."""
-        lengths = " x ".join(map(str, self._dims)) or "1"
-        return lengths if self._lanes == 1 else f"{lengths}, {self._lanes} at once"
+        told = " x ".join(map(str, self._dims)) or "1"
+        if self._lanes > 1:
+            told += f", {self._lanes} at once"
+        if self._taken_up:
+            told += f", {len(self._taken_up)} of the products rounded with their sums"
+        return told
+
+    def _contractions(self) -> dict[int, TakenUp]:
+        if not self._schedule.contracts:
+            return {}
+        return taken_up(self.loop.nodes, self._schedule.moved, self._schedule.stored)
 
     # What is read and written
 
@@ -124,9 +139,6 @@ class LoopCode(ChunkWriter):
         if i is None:
             i = self._reads[key] = self._access(self._schedule.places[key], edge.aval.dtype)
         return i, id(edge.aval)
-
-    def _is_here(self, edge: Any) -> bool:
-        return edge.node.id in self._turns and not is_reduction(edge.node)
 
     def _access(self, place: Place, dtype: DType) -> int:
         view = place.view.broadcast_to(self.loop.space)
@@ -204,9 +216,6 @@ class LoopCode(ChunkWriter):
                 }
                 self._strip(rest, length % STRIP, sums)
 
-    def _step(self, access: int) -> int:
-        return self._steps[access][-1] if self._dims else 0
-
     def _strip(self, bases: Bases, length: int, sums: Sequence[tuple[Node, int]]) -> None:
         """So many elements along the innermost axis; what a chunk has of them, if that is cut."""
         whole, rest = divmod(length, self._lanes)
@@ -262,12 +271,13 @@ class LoopCode(ChunkWriter):
         with self._counted(end, by=e.lanes) as counter:
             place = len(self._lines)
             held = {i: Val(self._name(), node.avals[0].dtype) for node, i in sums}
-            values = self._body(e, bases, counter, e.lanes, spread)
-            grown = {
-                i: self._reduction(node).joined(e, held[i], values[node.id]) for node, i in sums
-            }
-            e.lines[:] = ordered(e.lines)
-            self._take(e)
+            if self._is_checked(whole):
+                grown = self._checked_turn(e, bases, counter, spread, held, sums)
+            else:
+                values = self._body(e, bases, counter, e.lanes, spread)
+                grown = self._grown(e, held, values, sums)
+                e.lines[:] = ordered(e.lines)
+                self._take(e)
             for node, i in sums:
                 kind = e.type(register_type(node.avals[0].dtype))
                 start = self._reduction(node).start(e, node.avals[0].dtype).text
@@ -276,83 +286,6 @@ class LoopCode(ChunkWriter):
         totals = {i: self._total(e, node, grown[i]) for node, i in sums}
         self._take(e)
         return totals
-
-    # Bodies
-
-    def _spread(self, e: Emitter, bases: Bases) -> dict[int, Val]:
-        """What does not change along the innermost axis, in every lane."""
-        spread = {}
-        for i in self._reads.values():
-            if self._step(i) == 0:
-                access = self._accesses[i]
-                kind = memory_type(access.dtype)
-                one = e.once(f"load {kind}, ptr {bases[i]}, align {access.dtype.itemsize}")
-                spread[i] = e.from_memory(e.in_every_lane(kind, one), access.dtype)
-        return spread
-
-    def _body(
-        self, e: Emitter, bases: Bases, index: str, count: int, spread: dict[int, Val]
-    ) -> dict[int, Val]:
-        """Every node for the elements from `index` on; `count` of the lanes are real."""
-        loaded = dict(spread)
-        for i in self._reads.values():
-            if i not in loaded:
-                loaded[i] = self._accesses[i].load(e, bases[i], index, self._step(i), count)
-        values: dict[int, Val] = {}
-        for node in self.loop.nodes:
-            if node.id in self._schedule.moved:
-                values[node.id] = loaded[self._reads[node.id]]
-                continue
-            xs = [self._operand(e, edge, loaded, values) for edge in node.inputs]
-            if is_reduction(node):
-                values[node.id] = e.convert(xs[0], node.avals[0].dtype)
-            else:
-                values[node.id] = element(e, node, xs)
-        for node, i in self._stores:
-            if not is_reduction(node):
-                self._accesses[i].store(e, bases[i], index, self._step(i), count, values[node.id])
-            elif self._step(i) != 0 or not self._dims:
-                self._accumulate(e, node, i, bases[i], index, count, values[node.id])
-        return values
-
-    def _operand(
-        self, e: Emitter, edge: Any, loaded: dict[int, Val], values: dict[int, Val]
-    ) -> Val:
-        if isinstance(edge, Literal):
-            found = e.number(edge.value, edge.aval.dtype)
-        elif self._is_here(edge):
-            found = values[edge.node.id]
-        else:
-            found = loaded[self._reads[edge.node.id, edge.index]]
-        return Val(found.text, found.dtype, edge.aval.weak)
-
-    # Reductions
-
-    def _total(self, e: Emitter, node: Node, value: Val) -> Val:
-        return self._reduction(node).across(e, value, self._emitter)
-
-    def _joined(self, node: Node, x: Val, y: Val) -> Val:
-        e = self._emitter(1)
-        joined = self._reduction(node).joined(e, x, y)
-        self._take(e)
-        return joined
-
-    def _add_to_memory(self, node: Node, base: str, total: Val) -> None:
-        e = self._emitter(1)
-        kind, size = memory_type(total.dtype), total.dtype.itemsize
-        old = e.from_memory(e.once(f"load {kind}, ptr {base}, align {size}"), total.dtype)
-        new = self._reduction(node).joined(e, old, total)
-        e.lines.append(f"  store {kind} {e.to_memory(new)}, ptr {base}, align {size}")
-        self._take(e)
-
-    def _accumulate(
-        self, e: Emitter, node: Node, i: int, base: str, index: str, count: int, value: Val
-    ) -> None:
-        """Join to what memory holds, lane by lane."""
-        access, step = self._accesses[i], self._step(i)
-        old = access.load(e, base, index, step, count)
-        new = self._reduction(node).joined(e, old, value)
-        access.store(e, base, index, step, count, new)
 
 
 def joined(space: Shape, strides: Sequence[Strides]) -> tuple[list[int], list[list[int]]]:

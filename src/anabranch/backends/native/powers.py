@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from anabranch.backends.native import coefficients as fitted
 from anabranch.backends.native.emit import F32, F64, NotNativeError, Val
-from anabranch.backends.native.functions import in_float64, on_floats
+from anabranch.backends.native.functions import Parts, in_float64, on_floats
 from anabranch.backends.native.logarithms import Logarithms
 from anabranch.core.dtype import is_floating
 
 _MOST = 2.0**66  # as an exponent of any number but 1 it gives 0 or infinity, as larger ones do
+_FAR = 2040.0  # as a power of two times what is no power: 0 or infinite
 
 
 class Powers(Logarithms):
@@ -102,13 +104,17 @@ class Powers(Logarithms):
             )
             product = self.clamped(self.multiply(product, exponent), -200.0, 200.0)
             return self.convert(self.exp2_of_parts((product, self._c(product, 0.0))), F32)
+        return self.exp2_of_parts(self._exponent(a, y, self._c(y, 0.0), 1100.0))
+
+    def _exponent(self, a: Val, y: Val, y_rest: Val, most: float) -> Parts:
+        """log2 of a**(y + y_rest), in two parts; at most so large."""
         high, low = self.log2_parts(a)
         y = self.clamped(y, -_MOST, _MOST)
         product, rest = self.product_parts(high, y)
-        rest = self.fma(low, y, rest)
-        inside = self.below(self.absolute(product), 1100.0)
+        rest = self.fma(low, y, self.fma(high, y_rest, rest))
+        inside = self.below(self.absolute(product), most)
         rest = self.select(inside, rest, self._c(y, 0.0))
-        return self.exp2_of_parts((self.clamped(product, -1100.0, 1100.0), rest))
+        return self.clamped(product, -most, most), rest
 
     # Products in which a zero wins against an infinite factor
 
@@ -117,13 +123,81 @@ class Powers(Logarithms):
         power = self._power_of_floats(x, self.subtract(y, self._c(y, 1.0)))
         return self.absorb_either(y, power)
 
+    def power_polynomial(self, x: Val, y: Val, rows: tuple[tuple[int, ...], ...], n: int) -> Val:
+        """x**(y - n) times a polynomial in log(x) and y, whose zeros win.
+
+        For each power of log(x), the lowest first, `rows` has the coefficients of the powers of y.
+        """
+        return self._power_polynomial(x, y, rows=rows, n=n)
+
+    @in_float64
+    def _power_polynomial(
+        self, x: Val, y: Val, *, rows: tuple[tuple[int, ...], ...], n: int
+    ) -> Val:
+        a, one = self.absolute(x), self._c(x, 1.0)
+        # Step by step, which is right where something is infinite or 0 ...
+        power = self._power_of_floats(x, self.subtract(y, self._c(y, n)))
+        logarithm = self.log_in_parts(a)
+        real = self.select(self.below(x, 0.0), self._c(x, math.nan), logarithm[0])
+        factor = self._steps(rows, y, real)
+        plain = self.absorb_either(factor, power)
+        # ... and in two parts, for what cancels; the power of two comes last.
+        factor, more = self._in_parts(rows, y, logarithm)
+        exponent, lost = self._exponent(a, *self.any_sum_parts(y, self._c(y, -n)), _FAR)
+        value, part, whole = self.exp2_parts((exponent, lost))
+        rest = self.fma(factor, part, self.multiply(more, value))
+        exact = self.scaled(self.fma(factor, value, rest), whole)
+        exact = self.multiply(exact, self.copysign(one, power))
+        usual = self.compared("fcmp one", exact, self._c(x, 0.0))
+        usual = self.both(usual, self.below(self.absolute(exact), math.inf))
+        usual = self.both(usual, self.below(self.absolute(exponent), _FAR))
+        return self.select(self.both(usual, self.unless(self.isnan(plain))), exact, plain)
+
+    def _steps(self, rows: Sequence[Sequence[int]], y: Val, logarithm: Val) -> Val:
+        """The polynomial, each step rounded; a zero wins against an infinite logarithm."""
+        factor: Val | None = None
+        for row in reversed(rows):
+            term = self._c(y, row[-1])
+            for c in reversed(row[:-1]):
+                term = self.multiply(term, y)
+                term = self.add(term, self._c(y, c)) if c else term  # which keeps the sign of 0
+            factor = term if factor is None else self.add(self.absorb(factor, logarithm), term)
+        assert factor is not None
+        return factor
+
+    def _in_parts(self, rows: Sequence[Sequence[int]], y: Val, logarithm: Parts) -> Parts:
+        """The same, all in two parts."""
+        nothing = self._c(y, 0.0)
+        factor: Parts = (nothing, nothing)
+        for row in reversed(rows):
+            term = (self._c(y, row[-1]), nothing)
+            for c in reversed(row[:-1]):
+                term = self._fma_parts(term, (y, nothing), (self._c(y, c), nothing))
+            factor = self._fma_parts(factor, logarithm, term)
+        return factor
+
+    def _fma_parts(self, x: Parts, y: Parts, z: Parts) -> Parts:
+        product, lost = self.product_parts(x[0], y[0])
+        lost = self.fma(x[0], y[1], self.fma(x[1], y[0], lost))
+        total, more = self.any_sum_parts(product, z[0])
+        return self.sum_parts(total, self.add(more, self.add(lost, z[1])))
+
     @on_floats
     def xlogy(self, x: Val, y: Val) -> Val:
-        return self.select(self.isnan(y), y, self.absorb(x, self.log(y)))
+        return self._times_logarithm(x, y, self.log_in_parts(y))
 
     @on_floats
     def xlog1py(self, x: Val, y: Val) -> Val:
-        return self.select(self.isnan(y), y, self.absorb(x, self.log1p(y)))
+        return self._times_logarithm(x, y, self.log1p_in_parts(y))
+
+    def _times_logarithm(self, x: Val, y: Val, logarithm: Parts) -> Val:
+        """x times a logarithm in two parts, rounded once; a zero wins, but not against NaN in y."""
+        high, low = logarithm
+        value = self.fma(x, high, self.multiply(x, low))
+        # The first part decides of the sign of a zero, and of what is infinite.
+        decides = self.compared("fcmp ueq", value, self._c(x, 0.0))
+        value = self.select(decides, self.multiply(x, high), value)
+        return self.select(self.isnan(y), y, self._unpoisoned(value, x))
 
     @on_floats
     def xdivy(self, x: Val, y: Val) -> Val:

@@ -18,6 +18,7 @@ from anabranch.backends.native.parts import fillings, has_rows, is_run, is_updat
 from anabranch.backends.native.sinking import Sinking
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Aval, Shape
+from anabranch.core.config import options
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 from anabranch.core.op import Kernel
@@ -83,10 +84,12 @@ class Schedule:
         parts: the values that are computed where another one, put together from them, lies.
         ready: for each key in memory, the first stage that may read it.
         wholes: those others, unless they only overwrite what was made for them.
+        contracts: whether a product and the sum that reads it may be rounded once.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.contracts = options().contract
         self.steps: list[Step] = []
         self.stored: dict[Key, Aval] = {}
         self.places: dict[Key, Place] = {}

@@ -7,12 +7,13 @@ the same with other values are one function.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from typing import Any
 
 from anabranch.backends.native.emit import Emitter, Val, memory_type
 from anabranch.backends.native.loops import LoopCode
-from anabranch.backends.native.lowering import element, is_reduction
+from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.schedule import Key, Loop
 from anabranch.core.node import Literal
 
@@ -60,8 +61,10 @@ class StraightCode(LoopCode):
         for node in self.loop.nodes:
             if node.id in self._schedule.moved:
                 value = self._value(e, self._reads[node.id])
+            elif node.id in self._products:
+                continue
             else:
-                value = element(e, node, [self._taken(e, edge, values) for edge in node.inputs])
+                value = self._computed(e, node, functools.partial(self._taken, e, values=values))
             values[node.id] = value
             if (i := stores.get(node.id)) is None:
                 continue

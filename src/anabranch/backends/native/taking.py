@@ -12,12 +12,15 @@ import numpy as np
 
 from anabranch.backends.base import Box, Boxed, Pattern, Same
 from anabranch.backends.native import layout
-from anabranch.backends.native.described import Objects, Way, interned
+from anabranch.backends.native.described import COMPARED, Objects, Way, interned
 from anabranch.backends.native.table import TableWriter
 from anabranch.core.aval import Aval
 
 _READ = 0x1 | 0x100  # NumPy's flags: in C order, aligned
 _WRITEABLE = 0x400
+# Python's looks, by name: each gives a reference, or null with an error.
+_EQUAL = 2  # among Python's comparisons
+_LOOKS = {"attribute": "PyObject_GetAttr", "item": "PyObject_GetItem"}
 
 
 class Taking(TableWriter):
@@ -38,8 +41,8 @@ class Taking(TableWriter):
         self._take_names(list(call.named))
         busy = self._new(f"load i64, ptr {self._slot('attention')}")
         self._require(self._is("i64", busy, 0))
-        for holder, key, value in call.bindings:
-            self._require(self._is("ptr", self._bound(holder, key), self._object(value)))
+        for binding in call.bindings:
+            self._take_binding(*binding)
         for i, pattern in enumerate((*call.arguments, *call.named.values())):
             self._take_pattern(self._new(f"load ptr, ptr {self._entry('%args', i)}"), pattern, 0)
         first = len(self._parameters) - len(call.captured)
@@ -60,12 +63,56 @@ class Taking(TableWriter):
             given = self._call("ptr", "PyTuple_GetItem", "ptr %kw", f"i64 {i}")
             self._require(self._is("ptr", given, self._object(interned(name))))
 
-    def _bound(self, holder: Any, key: str | None) -> str:
-        """What a name is bound to now."""
+    def _take_binding(self, look: str, holder: Any, key: Any, value: Any) -> None:
+        """Go on if a look at what code has reached gives what it gave before.
+
+        It is Python's own look where Python may have more to do than to read a field.
+        """
         owner = self._object(holder)
-        if key is None:
-            return self._field(owner, layout.CELL)
-        return self._looked_up(owner, key)
+        if look == "keys":
+            self._take_keys(owner, value)
+        elif look == "length":
+            count = self._call("i64", "PyObject_Size", f"ptr {owner}")
+            self._require(self._is("i64", count, value))
+        elif look in _LOOKS:
+            found = self._call("ptr", _LOOKS[look], f"ptr {owner}", f"ptr {self._object(key)}")
+            same = self._same(found, value)
+            self._do("Py_DecRef", f"ptr {found}")  # which may be null
+            self._require(same)
+        elif look == "name":
+            self._require(self._same(self._looked_up(owner, key), value))
+        else:
+            found = self._field(owner, layout.CELL if look == "cell" else layout.TYPE)
+            self._require(self._same(found, value))
+
+    def _same(self, found: str, value: Any) -> str:
+        """Whether this, which may be null, is that object; of numbers and text, an equal one."""
+        wanted, kind = self._object(value), type(value)
+        if kind not in COMPARED:
+            return self._is("ptr", found, wanted)
+        is_there = self._new(f"icmp ne ptr {found}, null")
+        there = self._new(f"select i1 {is_there}, ptr {found}, ptr {self._object(None)}")
+        is_kind = self._type_is(there, kind)
+        one = self._new(f"select i1 {is_kind}, ptr {there}, ptr {wanted}")
+        if kind is float:  # by its bits: 0.0 is not -0.0
+            bits = self._field(one, layout.SCALAR, "i64")
+            is_equal = self._is("i64", bits, self._field(wanted, layout.SCALAR, "i64"))
+        else:
+            arguments = f"ptr {one}", f"ptr {wanted}", f"i32 {_EQUAL}"
+            is_equal = self._is("i32", self._call("i32", "PyObject_RichCompareBool", *arguments), 1)
+        return self._new(f"and i1 {is_kind}, {is_equal}")
+
+    def _take_keys(self, held: str, keys: Sequence[Any]) -> None:
+        """Go on if a dict has these very keys in this order."""
+        count = self._call("i64", "PyDict_Size", f"ptr {held}")
+        self._require(self._is("i64", count, len(keys)))
+        place, key = self._allocated("i64"), self._allocated("ptr")
+        self._line(f"store i64 0, ptr {place}")
+        for one in keys:
+            given = f"ptr {held}", f"ptr {place}", f"ptr {key}", "ptr null"
+            there = self._call("i32", "PyDict_Next", *given)
+            self._require(self._is("i32", there, 1))
+            self._require(self._is("ptr", self._new(f"load ptr, ptr {key}"), self._object(one)))
 
     def _looked_up(self, owner: str, key: Any) -> str:
         arguments = f"ptr {owner}", f"ptr {self._object(interned(key))}"

@@ -45,12 +45,22 @@ OTHERS: dict[str, dict[str, Any]] = {
     "a list": {"result": (list, [0])},
     "a tuple": {"result": (tuple, [0])},
     "a dict": {"result": (dict, [("a", 0)])},
-    "another key": {"result": (dict, [("b", 0)]), "bindings": [(CELL, "a", A)]},
-    "its own key": {"result": (dict, [("a", 0)]), "bindings": [(CELL, "a", A)]},
-    "a cell": {"bindings": [(CELL, None, A)]},
-    "a name": {"bindings": [(CELL, "a", A)]},
-    "two values": {"arguments": (0, Same(A)), "bindings": [(CELL, None, B)]},
-    "one value": {"arguments": (0, Same(A)), "bindings": [(CELL, None, A)]},
+    "another key": {"result": (dict, [("b", 0)]), "bindings": [("name", CELL, "a", A)]},
+    "its own key": {"result": (dict, [("a", 0)]), "bindings": [("name", CELL, "a", A)]},
+    "a cell": {"bindings": [("cell", CELL, None, A)]},
+    "a name": {"bindings": [("name", CELL, "a", A)]},
+    "an attribute": {"bindings": [("attribute", CELL, "a", A)]},
+    "an item": {"bindings": [("item", CELL, "a", A)]},
+    "a type": {"bindings": [("type", CELL, None, A)]},
+    "a number": {"bindings": [("cell", CELL, None, 2.5)]},
+    "a word": {"bindings": [("cell", CELL, None, "word")]},
+    "a truth": {"bindings": [("cell", CELL, None, True)]},
+    "a length": {"bindings": [("length", CELL, None, 2)]},
+    "another length": {"bindings": [("length", CELL, None, 3)]},
+    "keys": {"bindings": [("keys", CELL, None, ["a", "b"])]},
+    "other keys": {"bindings": [("keys", CELL, None, ["a"])]},
+    "two values": {"arguments": (0, Same(A)), "bindings": [("cell", CELL, None, B)]},
+    "one value": {"arguments": (0, Same(A)), "bindings": [("cell", CELL, None, A)]},
     "by name": {"arguments": (), "named": {"x": 0}},
     "two parameters": {"arguments": (0, 1), "parameters": (F64, F64)},
     "in turn": {"arguments": (1, 0), "parameters": (F64, F64)},
@@ -71,9 +81,9 @@ def test_all_that_an_entry_depends_on_is_in_the_text() -> None:
 
 
 def test_other_objects_in_the_same_places_give_the_same_text() -> None:
-    first = text(captured=[A], bindings=[(CELL, "a", A)], arguments=())
-    assert first == text(captured=[B], bindings=[(object(), "z", B)], arguments=())
-    assert first != text(captured=[A], bindings=[(CELL, "a", B)], arguments=())
+    first = text(captured=[A], bindings=[("name", CELL, "a", A)], arguments=())
+    assert first == text(captured=[B], bindings=[("name", object(), "z", B)], arguments=())
+    assert first != text(captured=[A], bindings=[("name", CELL, "a", B)], arguments=())
 
 
 def test_an_object_keeps_its_number() -> None:

@@ -5,6 +5,7 @@ import sys
 import threading
 import tracemalloc
 import weakref
+from collections.abc import Callable
 from types import BuiltinFunctionType
 from typing import NamedTuple
 
@@ -443,15 +444,129 @@ def test_a_helper_that_is_bound_anew_is_noticed(monkeypatch: pytest.MonkeyPatch)
         fast(X)
 
 
-def test_what_an_attribute_leads_to_has_no_entry() -> None:
-    class Model:
-        w = np.ones(4)
+class Layer:
+    scale = np.full(4, 3.0)
 
-    model = Model()
-    fast = compiled(lambda x: x * model.w, X)
-    assert not quick(fast)
-    model.w = np.full(4, 2.0)
-    np.testing.assert_array_equal(fast(X), X * 2.0)
+    def __init__(self) -> None:
+        self.rate = 2.0
+        self.bend = ab.sin
+        self.parts = {"w": np.ones(4), "b": [np.zeros(4)]}
+
+    def __call__(self, x):
+        y = self.bend(x) * self.parts["w"] * self.scale
+        return (y + self.parts["b"][0]) * self.rate
+
+
+class Slotted:
+    __slots__ = ("layers", "power")
+
+    def __init__(self) -> None:
+        self.layers = (Layer(),)
+        self.power = 2
+
+    def value(self, x):
+        return ab.sum(self.layers[0](x) ** self.power)
+
+
+def rebind_a_part(model):
+    model.layers[0].parts["b"][0] = np.ones(4)
+
+
+CHANGES = {
+    "an attribute": lambda m: setattr(m.layers[0], "rate", 5.0),
+    "an attribute in a slot": lambda m: setattr(m, "power", 3),
+    "an integer by a float": lambda m: setattr(m, "power", 4.0),
+    "a sign": lambda m: setattr(m.layers[0], "rate", -2.0),
+    "a function": lambda m: setattr(m.layers[0], "bend", ab.cos),
+    "an item of a dict": lambda m: m.layers[0].parts.update(w=np.full(4, 2.0)),
+    "an item of a list": rebind_a_part,
+    "an object on the way": lambda m: setattr(m.layers[0], "parts", {"w": X[0], "b": [X[1]]}),
+    "the type's array": lambda m: setattr(Layer, "scale", np.full(4, 7.0)),
+    "its own array": lambda m: setattr(m.layers[0], "scale", np.full(4, 8.0)),
+    "a method": lambda m: setattr(Layer, "__call__", lambda self, x: x * self.rate),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_attributes_and_items_lead_to_is_looked_up(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("scale", "__call__"):
+        monkeypatch.setattr(Layer, name, getattr(Layer, name))
+    model = Slotted()
+    fast = compiled(model.value, X)
+    assert quick(fast)
+    assert fast(X) == pytest.approx(model.value(X), rel=1e-12)
+    CHANGES[change](model)
+    assert fast(X) == pytest.approx(model.value(X), rel=1e-12)
+    assert "2 compiles" in fast.explain_compiles()
+
+
+def test_what_looks_give_is_counted_right() -> None:
+    model = Slotted()
+    fast = compiled(model.value, X)
+    held = model.layers, model.layers[0].parts, model.layers[0].parts["w"], Layer.scale
+    before = [sys.getrefcount(one) for one in held]
+    for _ in range(100):
+        fast(X)
+    assert [sys.getrefcount(one) for one in held] == before
+
+
+def test_a_look_that_fails_goes_the_slow_way() -> None:
+    model = Slotted()
+    fast = compiled(model.value, X)
+    for name in ("b", "w"):
+        kept = model.layers[0].parts.pop(name)
+        with pytest.raises(KeyError, match=name):
+            fast(X)
+        model.layers[0].parts[name] = kept
+    rate = model.layers[0].rate
+    del model.layers[0].rate
+    with pytest.raises(AttributeError, match="rate"):
+        fast(X)
+    model.layers[0].rate = rate
+    assert fast(X) == pytest.approx(model.value(X), rel=1e-12)
+
+
+def test_a_container_with_other_entries_is_noticed() -> None:
+    ways = {"a": 1.0, "b": 2.0}
+    sizes = [1.0, 2.0]
+    fast = compiled(lambda x: sum(i * x * v for i, v in enumerate(ways.values())) * sum(sizes), X)
+    assert quick(fast)
+    for change in (
+        lambda: ways.update(c=3.0),
+        lambda: ways.update(a=ways.pop("a")),  # another order
+        lambda: sizes.append(4.0),
+        lambda: sizes.pop(),
+    ):
+        change()
+        wanted = sum(i * X * v for i, v in enumerate(ways.values())) * sum(sizes)
+        np.testing.assert_allclose(fast(X), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("first", "equal", "other"),
+    [
+        (0.0, float("0"), -0.0),
+        (float("nan"), float("nan"), 1.0),
+        (10**6, int("1000000"), 10**6 + 1),
+        (1, 1, True),
+        ("ab", "".join(["a", "b"]), "ac"),
+        (None, None, False),
+    ],
+)
+def test_an_equal_number_or_text_is_the_same(
+    first: object, equal: object, other: object, executed_lines: Callable[..., int]
+) -> None:
+    held = first
+    fast = compiled(lambda x: x + float(len(repr(held))), X)
+    assert quick(fast)
+    held = equal
+    assert executed_lines(lambda: fast(X)) == 1  # of the test itself
+    np.testing.assert_array_equal(fast(X), X + len(repr(first)))
+    held = other
+    assert executed_lines(lambda: fast(X)) > 100
+    np.testing.assert_array_equal(fast(X), X + len(repr(other)))
 
 
 def test_several_signatures_each_have_an_entry() -> None:

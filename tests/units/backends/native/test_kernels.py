@@ -53,6 +53,12 @@ NATIVE: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (lambda x: ab.avg_pool(x[None], 2), (X,)),
     (lambda x: ab.grad(lambda x: ab.sum(ab.max_pool(x[None], 2) ** 2))(x), (X,)),
     (lambda x: ab.linalg.norm(x, axis=1), (X,)),
+    (lambda x: ab.linalg.vector_norm(x, axis=1, ord=3), (X,)),
+    (lambda x: ab.linalg.vector_norm(x, ord=0.5), (X * 1e200,)),
+    (lambda x: ab.linalg.vector_norm(x, axis=0, ord=-1), (X * 1e-200,)),
+    (lambda x: ab.grad(lambda x: ab.linalg.vector_norm(x, ord=2.5))(x), (X,)),
+    (lambda x: ab.grad(lambda y: ab.sum((x * x + 1.0) ** y))(x), (X,)),
+    (lambda x: (ab.real(x), ab.imag(x)), (X,)),
     (lambda x: (ab.sum(x, axis=0), ab.mean(x), ab.max(x, axis=1)), (X.astype(np.float16),)),
     (lambda x, y: x @ y, (X.astype(np.float16), X.T.astype(np.float16))),
 ]  # fmt: skip

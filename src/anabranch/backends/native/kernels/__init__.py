@@ -7,6 +7,7 @@ from collections.abc import Callable
 from anabranch.backends.native.emit import NotNativeError
 from anabranch.backends.native.kernels import (
     assembling,
+    extrema,
     indexing,
     ordering,
     random,
@@ -25,6 +26,7 @@ KERNELS: dict[str, Callable[[KernelCode], None]] = {
         assembling.pad,
         assembling.unslice,
         assembling.update_slice,
+        extrema.argument,
         indexing.dynamic_slice,
         indexing.dynamic_update_slice,
         indexing.gather,
@@ -38,7 +40,6 @@ KERNELS: dict[str, Callable[[KernelCode], None]] = {
         random.randint,
         random.threefry,
         random.words,
-        scanning.argument,
         scanning.recurrence,
         scanning.scan,
         windows.add_windows,

@@ -220,9 +220,12 @@ class KernelCode(Writer):
         return self._new(f"select i1 {condition}, i64 {x}, i64 {y}")
 
     def place(self, index: Val) -> str:
-        """An index as i64."""
+        """An index as i64; one that is too large for that as the largest."""
         with self.scalar() as e:
-            return e.convert(index, I64).text
+            place = e.convert(index, I64).text
+        if index.dtype != np.uint64:
+            return place
+        return self.chosen(self.test("slt", place, 0), str(np.iinfo(np.int64).max), place)
 
     def joined(self, e: Mathematics, x: Val, y: Val) -> Val:
         """Two elements joined as the record says."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.backends.native.emit import F32, I64, NotNativeError, Val
+from anabranch.backends.native.emit import F32, I64, Val
 from anabranch.backends.native.kernels.code import Array, KernelCode
 from anabranch.backends.native.view import View
 from anabranch.core.aval import Shape
@@ -28,7 +28,7 @@ def gather(k: KernelCode) -> None:
             with k.when(inside):
                 k.copied(source, target)
             with k.when(k._new(f"xor i1 {inside}, true")):
-                k.filled(target, attrs["fill"])
+                k.filled(target, attrs.get("fill", 0))
 
 
 def scatter(k: KernelCode) -> None:
@@ -80,8 +80,8 @@ class _Spots:
 
     def _counted(self, index: Array, length: int) -> tuple[str, str | None]:
         """An index counted from 0, and whether it lies inside where the mode lets it be outside."""
-        k = self.k
-        given = k.place(k.load(index))
+        k, number = self.k, self.k.load(index)
+        given = k.place(number)
         if self.mode in ("wrap", "clip"):
             if not length:
                 k.require("false")
@@ -89,6 +89,8 @@ class _Spots:
             if self.mode == "clip":
                 low = k.chosen(k.test("slt", given, 0), "0", given)
                 return k.chosen(k.test("sgt", low, last), str(last), low), None
+            if index.dtype == np.uint64:
+                return k.integer("urem", number.text, last + 1), None
             rest = k.integer("srem", given, last + 1)
             return k.chosen(k.test("slt", rest, 0), k.integer("add", rest, last + 1), rest), None
         place = _from_the_end(k, given, length)
@@ -101,8 +103,6 @@ class _Spots:
 
 def _spots_of(k: KernelCode, indices: Sequence[Array]) -> _Spots:
     attrs = k.node.attrs
-    if any(index.dtype == np.uint64 for index in indices):
-        raise NotNativeError("indices of 64 bits without a sign are counted by NumPy")
     common = broadcast_shapes(*(edge.aval for edge in k.node.inputs[-len(indices) :]))
     axes = attrs.get("axes", tuple(range(len(indices))))
     lengths = attrs.get("lengths")
@@ -138,8 +138,6 @@ def _nested(
 def _block(k: KernelCode, x: Array, starts: Sequence[Array], sizes: Shape) -> Array:
     """The block of x from these starts on."""
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-        if start.dtype == np.uint64:
-            raise NotNativeError("starts of 64 bits without a sign are counted by NumPy")
         length = k.node.inputs[0].aval.shape[axis]
         first = _from_the_end(k, k.place(k.load(start)), length)
         k.require(k.test("ule", first, length - size))
@@ -161,8 +159,6 @@ def dynamic_update_slice(k: KernelCode) -> None:
 
 def one_hot(k: KernelCode) -> None:
     (labels,), (result,) = k.inputs, k.outputs
-    if labels.dtype == np.uint64:
-        raise NotNativeError("labels of 64 bits without a sign are counted by NumPy")
     k.filled(result, 0)
     classes = result.shape[-1]
     with k.scalar() as e:
