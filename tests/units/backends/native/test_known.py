@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.backends.native import disk, machine
+from anabranch.backends.base import Wanted
+from anabranch.backends.native import code, disk, machine
 from anabranch.core.registry import temporary_ops
 from anabranch.frontends import execution
-from anabranch.passes import pipeline, prune
+from anabranch.passes import Rewrite, pipeline, prune
 
 X = np.linspace(0.5, 2.0, 6)
 TABLE = np.arange(6.0)
@@ -55,10 +56,10 @@ def _donating(w: Any, v: Any, x: Any) -> Any:
 
 HALVES = np.arange(6).astype(ml_dtypes.bfloat16)
 PROGRAMS: dict[str, Any] = {
-    "folded constants": lambda x: x * ab.exp(ab.square(TABLE)) + ab.sum(ab.square(TABLE)),
+    "folded constants": lambda x: x * ab.exp(ab.square(np.arange(6.0))) + ab.sum(np.arange(3.0)),
     "a constant of the trace": lambda x: x + np.arange(6.0) * 2.0,
     "a captured array": lambda x: x * TABLE + TABLE,
-    "halves": lambda x: (x.astype(ab.bfloat16) * ab.square(np.copy(HALVES))).astype(ab.float64),
+    "halves": lambda x: (x.astype(ab.bfloat16) * ab.square(HALVES.copy())).astype(ab.float64),
     "literals": lambda x: (x * 1.0 + 0.0, ab.where(x > 1.0, 2.0, x), x - x),
     "an argument returned": lambda x: (x, x, x + 0.0),
     "truth and counts": lambda x: (ab.all(x > 0.0), ab.argmax(x), ab.sum(x) > 1e9),
@@ -80,9 +81,9 @@ def test_what_was_found_gives_the_same_bits_and_no_pass_runs(
     def run(one: Any) -> Any:
         return bits(one(X))
 
-    run(compiled(f))  # the names in it are loaded, which a look at them sees
+    wanted = run(compiled(f))  # this loads the names in it, too, which its entry looks at
     first = compiled(f)
-    wanted = run(first)
+    assert run(first) == wanted
     runs.clear()
     before = ab.cache.counts()
     again = compiled(f)
@@ -96,6 +97,28 @@ def test_what_was_found_gives_the_same_bits_and_no_pass_runs(
     assert [str(one) for one in again.program(X).reports] == [
         str(one) for one in first.program(X).reports
     ]
+
+
+def test_a_pass_that_changes_what_a_graph_gives_is_run_each_time() -> None:
+    def narrowed(graph: Any) -> Any:
+        new = prune(graph).graph.duplicate()
+        new.set_outputs([new.outputs[0].astype(ab.float32)])
+        return Rewrite(new, {})
+
+    wanted = Wanted(ab.trace(lambda x: x + 1.0, X), lambda graph: (narrowed(graph).graph, ()))
+    assert not code._is_as_built(wanted)
+    assert code._is_as_built(Wanted(ab.trace(lambda x: x + 1.0, X)))
+
+
+def test_constants_of_the_graph_itself_are_not_kept_again(here: Path) -> None:
+    big = np.arange(100_000.0)
+    held = ab.Graph("held")
+    x = held.parameter("x", big.shape, ab.float64)
+    y = x * held.constant(big)
+    before = ab.cache.size()
+    runs = [held.compile(y, backend="native") for _ in range(2)]
+    np.testing.assert_array_equal(*(run(big) for run in runs))
+    assert ab.cache.size() - before < big.nbytes
 
 
 def test_donated_arrays_take_the_same_results(here: Path, runs: list[Any]) -> None:
@@ -149,7 +172,7 @@ def test_a_pass_of_a_users_own_runs_each_time(here: Path) -> None:
         rewrite = prune(graph)
         new = rewrite.graph.duplicate()
         new.set_outputs([new.outputs[0] * factor[0]])
-        return type(rewrite)(new, dict(enumerate(new.nodes)))
+        return Rewrite(new, dict(enumerate(new.nodes)))
 
     run = lambda: compiled(lambda x: x + 1.0, passes=("prune", scaled))(X)  # noqa: E731
     for factor[0] in (2.0, 3.0, 2.0):
@@ -202,6 +225,16 @@ def test_looking_later_sees_the_options_that_held(here: Path) -> None:
     assert str(program.optimised) == shown
 
 
+def test_the_text_of_a_found_program_is_that_of_its_options(here: Path) -> None:
+    def make() -> Any:
+        with ab.config(contract=True):
+            return compiled(lambda x: x * x + 2.0).program(X).executable
+
+    first, again = make(), make()
+    assert "fma" in first.text("ir")
+    assert again.text("ir") == first.text("ir")
+
+
 def test_a_found_program_runs_on_the_reference_where_somebody_watches(here: Path) -> None:
     def f(x: Any) -> Any:
         return ab.log(x * 1.0)
@@ -238,6 +271,8 @@ def test_an_attribute_that_is_another_in_each_process_is_never_filed(here: Path)
         np.testing.assert_array_equal(run(twice), X * 2.0)
         thrice = lambda x: x * 3.0  # noqa: E731
         np.testing.assert_array_equal(run(thrice), X * 3.0)
+        graph = ab.trace(lambda x: held(x, f=twice), X)
+    assert code._described(graph) is None
 
 
 def test_a_changed_file_of_the_library_changes_the_key(
