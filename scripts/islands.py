@@ -96,10 +96,9 @@ def table() -> str:
     """The list of islands as Markdown: a row for each reason, with the operations it holds of."""
     found, count, whole = islands(op for op in registered_ops() if op.arity != 0)
     reasons: dict[str, dict[str, int]] = defaultdict(dict)
-    for (name, reason), rows in found.items():
-        # One reason for all dtypes of a kind, and for all operations that are named in it.
-        shared = re.sub(r"^complex\w+ ", "complex ", reason.replace(name, "it"))
-        reasons[shared][name] = reasons[shared].get(name, 0) + len(rows)
+    for (name, why), rows in found.items():
+        reason = re.sub(r"^complex\d+ has", "complex values have", why)
+        reasons[reason][name] = reasons[reason].get(name, 0) + len(rows)
     lines = [
         f"Of {count:,} programs, {whole:,} have no call back.",
         "",

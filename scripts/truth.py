@@ -100,6 +100,22 @@ def trigamma(x: Any) -> Any:
     return mp.psi(1, x) if 0 < x < 1e8 else None
 
 
+# In long double
+
+
+def extended_sech_squared(x: Any) -> Any:
+    e = np.exp(-2 * np.abs(x))
+    return 4 * e / (1 + e) ** 2
+
+
+def extended_sinc(x: Any) -> Any:
+    """The half turns are taken off without error."""
+    pi = 4 * np.arctan(np.longdouble(1))
+    near = np.rint(x)
+    sign = np.where(near / 2 == np.rint(near / 2), 1, -1)
+    return np.where(x == 0, 1, sign * np.sin(pi * (x - near)) / (pi * x))
+
+
 # Functions of two numbers
 
 
@@ -162,7 +178,7 @@ FUNCTIONS: dict[str, Function] = {
         unit=lambda exact, x, y: max(abs(max(x, y)), abs(exact)),
         operands=two_of_a_kind,
     ),
-    "one_minus_square": Function(lambda x: 1 - x * x, None, [(-2, 2)]),
+    "one_minus_square": Function(lambda x: 1 - x * x, lambda x: (1 - x) * (1 + x), [(-2, 2)]),
     "polygamma": Function(
         lambda x: mp.psi(1, x) if 0 < x < 1e8 else None,
         None,
@@ -177,20 +193,35 @@ FUNCTIONS: dict[str, Function] = {
         attrs={"orders": (0, 1)},
     ),
     "rsqrt": Function(positive(lambda x: 1 / mp.sqrt(x)), lambda x: 1 / np.sqrt(x), [(0, 30)]),
-    "sech_squared": Function(lambda x: 1 / mp.cosh(x) ** 2, None, [(-2, 2), (-373, 373)]),
-    "sigmoid": Function(lambda x: 1 / (1 + mp.exp(-x)), None, [(-2, 2), (-746, 40)]),
+    "sech_squared": Function(
+        lambda x: 1 / mp.cosh(x) ** 2, extended_sech_squared, [(-2, 2), (-373, 373)]
+    ),
+    "sigmoid": Function(
+        lambda x: 1 / (1 + mp.exp(-x)), lambda x: 1 / (1 + np.exp(-x)), [(-2, 2), (-746, 40)]
+    ),
     "sin": Function(mp.sin, np.sin, [ALL], digits=1300),
     "sinc": Function(
-        lambda x: mp.sinpi(x) / (mp.pi * x) if x else mp.mpf(1), None, [(-1, 1), ALL], digits=300
+        lambda x: mp.sinpi(x) / (mp.pi * x) if x else mp.mpf(1),
+        extended_sinc,
+        [(-1, 1), ALL],
+        digits=300,
     ),
     "sinh": Function(mp.sinh, np.sinh, [(-1.5, 1.5), ALL]),
-    "softplus": Function(lambda x: mp.log1p(mp.exp(x)), None, [(-2, 2), (-746, 40)]),
+    "softplus": Function(
+        lambda x: mp.log1p(mp.exp(x)), lambda x: np.logaddexp(x, 0), [(-2, 2), (-746, 40)]
+    ),
     "sqrt": Function(inside(0, math.inf, mp.sqrt), np.sqrt, [(0, 30)]),
     "tan": Function(mp.tan, np.tan, [ALL], digits=1300),
     "tanh": Function(mp.tanh, np.tanh, [(-1, 1), (-20, 20)]),
     "xdivy": Function(lambda x, y: x / y if y else None, np.divide, operands=two_of_a_kind),
     "xlog1py": Function(
-        lambda x, y: x * mp.log1p(y) if x and y > -1 else None, operands=two_of_a_kind
+        lambda x, y: x * mp.log1p(y) if x and y > -1 else None,
+        lambda x, y: x * np.log1p(y),
+        operands=two_of_a_kind,
     ),
-    "xlogy": Function(lambda x, y: x * mp.log(y) if x and y > 0 else None, operands=two_of_a_kind),
+    "xlogy": Function(
+        lambda x, y: x * mp.log(y) if x and y > 0 else None,
+        lambda x, y: x * np.log(y),
+        operands=two_of_a_kind,
+    ),
 }

@@ -20,6 +20,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -149,7 +150,13 @@ def judged(name: str, xs: Array, found: Array) -> Worst:
 
 
 def worst(
-    name: str, dtype: Any, count: int, seed: int = 1, pool: Any = None, jobs: int = 1
+    name: str,
+    dtype: Any,
+    count: int,
+    seed: int = 1,
+    pool: Any = None,
+    jobs: int = 1,
+    says: bool = False,
 ) -> Worst:
     """The largest error, and where it is; the processes of the pool judge a batch each."""
     xs = points(name, dtype, count, seed)
@@ -162,7 +169,7 @@ def worst(
         parts = [([x[places] for x in xs], found[places]) for _, places in group]
         result = max(result, *tried(judged, [name] * jobs, *zip(*parts, strict=True)))
         done += sum(len(places) for _, places in group)
-        if pool is not None:
+        if says:
             told = f"{name} {np.dtype(dtype)}: {done:,} of {len(found):,} judged, {result[0]:.2f}"
             print(told, file=sys.stderr, flush=True)
     return result
@@ -187,7 +194,7 @@ class Kept:
         """The worst error, tried now or read."""
         key = (name, np.dtype(dtype).name, count)
         if key not in self._known:
-            self._known[key] = worst(name, dtype, count, pool=pool, jobs=jobs)
+            self._known[key] = worst(name, dtype, count, pool=pool, jobs=jobs, says=True)
             if self._path is not None:
                 with self._path.open("a") as file:
                     file.write(json.dumps([key, self._known[key]]) + "\n")
@@ -205,7 +212,11 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(words)
     kept, broken = Kept(options.resume), 0
     print("| function | float64 | float32 | bound | lines of IR |\n|---|---|---|---|---|")
-    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+    with ExitStack() as stack:
+        pool = None  # one process is this one
+        if options.jobs > 1:
+            made = ProcessPoolExecutor(options.jobs, get_context("spawn"))
+            pool = stack.enter_context(made)
         for name in options.names or FUNCTIONS:
             errors = [
                 kept.worst(name, dtype, options.count, pool, options.jobs)[0] for dtype in DTYPES

@@ -194,3 +194,63 @@ def test_long_bodies_call_functions_that_stand_once_in_the_module(
     inline = compiled()
     assert inline(x).tobytes() == value.tobytes()
     assert "@erf_" not in inline.program.executable.program.ir
+
+
+def wrong_at(place: int, units: float) -> Any:
+    """The op, with one result off by so many units in the last place."""
+    right = ulp.native
+
+    def native(name: str, *xs: np.ndarray, **attrs: Any) -> np.ndarray:
+        found: np.ndarray = right(name, *xs, **attrs)
+        found[place] += units * np.spacing(np.abs(found[place]))
+        return found
+
+    return native
+
+
+@pytest.mark.parametrize(("name", "dtype"), [("exp", np.float64), ("erf", np.float32)])
+def test_one_wrong_result_among_many_is_found(name: str, dtype: Any, monkeypatch: Any) -> None:
+    (xs,) = ulp.points(name, dtype, 3000, 1)
+    place = int(np.flatnonzero((np.abs(xs[1000:]) > 0.1) & (np.abs(xs[1000:]) < 0.9))[7]) + 1000
+    monkeypatch.setattr(ulp, "native", wrong_at(place, 9.0))
+    error, point = ulp.worst(name, dtype, 3000)
+    assert 8 < error < 10 and point == (float(xs[place]),)
+
+
+@pytest.mark.parametrize("dtype", ulp.DTYPES)
+def test_sorted_points_have_the_worst_of_all(dtype: Any, monkeypatch: Any) -> None:
+    found = ulp.worst("tanh", dtype, 2000)
+    monkeypatch.setattr(ulp, "WORST", 30)  # in more batches
+    assert ulp.worst("tanh", dtype, 2000) == found
+    monkeypatch.setattr(ulp, "ranked", lambda *args: None)
+    assert ulp.worst("tanh", dtype, 2000) == found
+
+
+def test_results_are_kept_in_a_file(tmp_path: Path, monkeypatch: Any) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def worst(name: str, dtype: Any, count: int, **options: Any) -> Any:
+        asked.append((name, np.dtype(dtype).name))
+        return 0.5 + len(asked), (1.0,)
+
+    monkeypatch.setattr(ulp, "worst", worst)
+    first = ulp.Kept(tmp_path / "kept")
+    assert first.worst("exp", np.float64, 10, None, 1) == (1.5, (1.0,))
+    assert first.worst("exp", np.float32, 10, None, 1) == (2.5, (1.0,))
+    second = ulp.Kept(tmp_path / "kept")
+    assert second.worst("exp", np.float32, 10, None, 1) == (2.5, (1.0,))
+    assert asked == [("exp", "float64"), ("exp", "float32")]
+    second.worst("exp", np.float32, 20, None, 1)  # of another count nothing is known
+    assert len(asked) == 3
+
+
+@pytest.mark.slow
+def test_the_script_prints_a_table_and_says_which_bound_is_broken(
+    tmp_path: Path, capsys: Any
+) -> None:
+    path = tmp_path / "kept"
+    words = ["--count", "40", "--jobs", "1", "--resume", str(path), "exp"]
+    assert ulp.main(words) == 0
+    assert re.search(r"\| `exp` \| 0\.\d\d \| 0\.\d\d \| 2 \| \d+ \|", capsys.readouterr().out)
+    path.write_text(path.read_text().replace("0.", "3."))
+    assert ulp.main(words) == 1

@@ -10,7 +10,7 @@ import functools
 import itertools
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from anabranch.core.bind import (
     state,
 )
 from anabranch.core.entry import boundary
+from anabranch.core.late import LateModule
 from anabranch.core.leaves import CONSTANT, LEAVES, PARAMETER
 from anabranch.core.node import Edge, Literal, Node, Output, make_node
 from anabranch.core.op import Op
@@ -32,6 +33,11 @@ from anabranch.core.registry import lookup
 from anabranch.core.text import listing
 from anabranch.core.values import as_array, as_dtype, as_shape, plain
 from anabranch.errors import AnabranchError, ArgumentError, GraphError, TraceError
+
+if TYPE_CHECKING:
+    from anabranch.core import form
+else:
+    form = LateModule("anabranch.core.form")
 
 # How many frames of the library stand at least between a user's line and `capture`: itself,
 # current_source, append.
@@ -123,12 +129,22 @@ class Graph:
 
     @boundary
     def add_node(self, op: Op | str, inputs: Sequence[Any], **attrs: Any) -> Any:
-        """Append an application of `op`; the same as applying the op to the inputs."""
+        """Append an application of `op`, a record or its name, to a list of operands.
+
+        The attrs are all those of the record, as listings show them; the public functions of the
+        same names take what NumPy's do.
+
+        Raises:
+            GraphError: `[leaf-op]` for what has no inputs, `[unknown-op]`.
+            ArgumentError: `[bad-argument]`, `[argument-count]` or `[no-such-argument]` for operands
+                or attrs that the op does not take.
+        """
         record = op if isinstance(op, Op) else lookup(op)
         if record in LEAVES:
             raise GraphError(
                 "leaf-op", f"a {record.name} has no inputs", hint=f"g.{record.name}(...) makes one"
             )
+        form.require_form(record, inputs, attrs)
         return self.apply(record, tuple(inputs), attrs)
 
     def apply(self, op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> Any:

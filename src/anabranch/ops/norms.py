@@ -130,8 +130,9 @@ _ABOVE = {4: 80, 8: 600}
 
 def _norm_made(x: Any, *, p: float, axes: tuple[int, ...], keepdims: bool) -> Any:
     """The same of other ops."""
-    if not is_floating(x.dtype) or 0 in shape_of(x):
+    if x.dtype.kind == "c" or 0 in shape_of(x):
         return None
+    x = x if is_floating(x.dtype) else astype(x, np.float64)
     wide = astype(x, np.float32) if is_half(x.dtype) else x
     length = (_length_made if p == 2 else _root_made)(absolute(wide), p, axes)
     length = reshaped(length, reduced(shape_of(x), axes, keepdims))

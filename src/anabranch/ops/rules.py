@@ -67,7 +67,13 @@ def axes_tuple(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """The shape after a reduction over these axes."""
+    """The shape after a reduction over these axes.
+
+    Raises:
+        OutOfRangeError: `[axis-out-of-range]`.
+    """
+    for axis in axes:
+        axis_index(axis, len(shape))
     if keepdims:
         return kept(shape, axes)
     return tuple(n for axis, n in enumerate(shape) if axis not in axes)

@@ -317,3 +317,33 @@ def test_the_explicit_graph_offers_what_is_needed() -> None:
     value, slope = g.compile(total, dx)(np.array([[1.0, -1.0], [2.0, 3.0]]))
     assert float(value) == 6.0
     assert slope.tolist() == [[1.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("op", "operands", "attrs", "said"),
+    [
+        ("exp", lambda x: x, {}, r"bad-argument.*operands of exp are given as a list, not as Node"),
+        ("exp", lambda x: np.ones(3), {}, r"bad-argument.*not as ndarray"),
+        ("exp", lambda x: [x, x], {}, r"argument-count.*exp takes 1 operand, got 2"),
+        ("add", lambda x: [x], {}, r"argument-count.*add takes 2 operands, got 1"),
+        ("exp", lambda x: [x], {"out": 1}, r"no-such-argument.*exp: .*out.*it has no attrs"),
+        ("sum", lambda x: [x], {"axis": 0}, r"no-such-argument.*its attrs are axes, keepdims"),
+        ("sum", lambda x: [x], {"axes": (0,)}, r"no-such-argument.*keepdims"),
+        ("sum", lambda x: [x], {"axes": (-1,), "keepdims": False}, r"bad-argument.*from the end"),
+        ("sum", lambda x: [x], {"axes": (1,), "keepdims": True}, r"axis-out-of-range.*axis 1 does"),
+        ("argmax", lambda x: [x], {"axis": -1, "keepdims": False}, r"bad-argument.*from the end"),
+    ],
+)
+def test_operands_and_attrs_that_an_op_does_not_take_are_refused(op, operands, attrs, said):
+    g = ab.Graph("g")
+    x = g.parameter("x", (3,), ab.float64)
+    with pytest.raises(ab.AnabranchError, match=said):
+        g.add_node(op, operands(x), **attrs)
+    assert len(g.nodes) == 1
+
+
+def test_ops_of_any_number_of_operands_take_any():
+    g = ab.Graph("g")
+    x = g.parameter("x", (3,), ab.float64)
+    assert g.add_node("concatenate", (x,) * 7, axis=0).shape == (21,)
+    assert g.add_node("index_repeats", [np.array([1, 2])], lengths=3) is not None

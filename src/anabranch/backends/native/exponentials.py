@@ -74,19 +74,20 @@ class Exponentials(Functions):
         return self.from_bits(self.integer("add", self.bits(x), exponent), x.dtype)
 
     def _exp_of_parts(self, x: Val, more: Val) -> tuple[Val, Val, Val]:
-        """n, r and rest with exp(x + more) = 2**n (1 + r + rest): to some digits more than x has.
+        """Bits, r and rest with exp(x + more) = 2**n (1 + r + rest): some digits more than x has.
 
-        x is at most 0; n is that of `_reduced`.
+        x is at most 0; the bits end with n.
         """
         x = self.at_least(x, -746.0 if x.dtype == F64 else -105.0)
-        n, _ = self._reduced(x)
+        turned, _ = self._turned(x, 1.0, 0)
+        n = self._as_exponent(turned)
         high, low = self.table(x, "LOG_2")
         steps = self.convert(self.integer("ashr", n, np.finfo(x.dtype).nmant), x.dtype)
         r = self.fma(steps, self._c(x, -high), x)  # exact
         r, lost = self.any_sum_parts(r, self.multiply(steps, self._c(x, -low)))
         part = self.multiply(self.multiply(r, r), self._expm1_polynomial(r))
         factor = self.add(self._c(x, 1.0), self.add(r, part))
-        return n, r, self.fma(self.add(lost, more), factor, part)
+        return turned, r, self.fma(self.add(lost, more), factor, part)
 
     def _expm1_reduced(self, r: Val) -> Val:
         """exp(r) - 1 for a reduced argument."""
@@ -108,23 +109,27 @@ class Exponentials(Functions):
         )
         return self.multiply(self.fma(first, part, first), second)
 
-    def times_power_below(self, x: Val, turned: Val) -> Val:
-        """x 2**n, rounded once, for an x near 1 and the n, at most 0, that `turned` ends with."""
+    def times_power_below(self, x: Val, turned: Val, less: int = 0) -> Val:
+        """x 2**n, rounded once, for an x near 1 and the n + less that `turned` ends with, n <= 2."""
         k = 512 if x.dtype == F64 else 64
         power = self._power(self._as_exponent(turned), x.dtype, k)
-        return self.multiply(self.multiply(x, power), self._c(x, 2.0**-k))
+        return self.multiply(self.multiply(x, power), self._c(x, 2.0 ** -(k + less)))
 
     def exp2_of_parts(self, x: Parts) -> Val:
         """2**x for an x in two parts that is small enough for `scaled`."""
-        value, rest, n = self.exp2_parts(x)
-        return self.scaled(self.add(value, rest), n)
+        part, n = self._exp2_reduced(x)
+        return self.scaled(self.add(part, self._c(part, 1.0)), n)
 
-    def exp2_parts(self, x: Parts) -> tuple[Val, Val, Val]:
+    def exp2_in_parts(self, x: Parts) -> tuple[Val, Val, Val]:
         """value, rest and n with 2**x = (value + rest) 2**n."""
+        part, n = self._exp2_reduced(x)
+        return (*self.sum_parts(self._c(part, 1.0), part), n)
+
+    def _exp2_reduced(self, x: Parts) -> tuple[Val, Val]:
+        """part and n with 2**x = (1 + part) 2**n."""
         n = self.call("roundeven", x[0], x[0])
         f = self.add(self.subtract(x[0], n), x[1])
-        r = self.multiply(f, self._c(f, math.log(2)))
-        return (*self.sum_parts(self._c(r, 1.0), self._expm1_reduced(r)), n)
+        return self._expm1_reduced(self.multiply(f, self._c(f, math.log(2)))), n
 
     @on_floats
     def exp(self, x: Val) -> Val:
@@ -242,17 +247,15 @@ class Exponentials(Functions):
         is_low = self.below(x, 0.0)
         part = self.select(is_low, h.v, h.u)
         turned = self.select(is_low, h.turned, self.number(2, h.turned.dtype))
-        first, second = self._two_exponents(turned)
-        q = self._raised_by(h.q, first)
         more = self.fma(h.rest, self.add(part, self._c(x, 1.0)), part)
-        return self.multiply(self.fma(q, more, q), self._raised_by(self._c(x, 0.25), second))
+        return self.times_power_below(self.fma(h.q, more, h.q), turned, 2)
 
     @on_floats
     def sech_squared(self, x: Val) -> Val:
-        # 4 p (1 + u) (1 + v) q**2; the power of two is in the factors, so that a subnormal result
-        # is rounded once.
+        # 4 p (1 + u) (1 + v) q**2; the power of two comes last, so that a subnormal result is
+        # rounded once.
         h = self._halved(x)
-        one, other = (self._raised_by(h.q, half) for half in self._two_exponents(h.turned))
         product = self.fma(h.c, self.add(h.c, self._c(x, 2.0)), self.negative(h.square))
         more = self.add(product, self.add(h.rest, h.rest))
-        return self.fma(one, other, self.multiply(one, self.multiply(other, more)))
+        value = self.fma(h.q, h.q, self.multiply(h.q, self.multiply(h.q, more)))
+        return self.times_power_below(value, h.turned, 0)

@@ -37,7 +37,7 @@ def reason_against(node: Node) -> str | None:
         elif is_reduction(node):
             _try_reduction(node)
         elif isinstance(node.op.lower, MadeOf):
-            raise NotNativeError(f"{node.op.name} of such operands is left to NumPy")
+            raise NotNativeError("such operands are left to NumPy")
         elif isinstance(node.op.lower, Unsupported) and node.op.lower is not Op.lower:
             raise NotNativeError(node.op.lower.reason)
         elif isinstance(node.op.lower, Kernel):

@@ -144,7 +144,7 @@ class Powers(Logarithms):
         # ... and in two parts, for what cancels; the power of two comes last.
         factor, more = self._in_parts(rows, y, logarithm)
         exponent, lost = self._exponent(a, *self.any_sum_parts(y, self._c(y, -n)), _FAR)
-        value, part, whole = self.exp2_parts((exponent, lost))
+        value, part, whole = self.exp2_in_parts((exponent, lost))
         rest = self.fma(factor, part, self.multiply(more, value))
         exact = self.scaled(self.fma(factor, value, rest), whole)
         exact = self.multiply(exact, self.copysign(one, power))

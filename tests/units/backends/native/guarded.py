@@ -9,19 +9,26 @@ import mmap
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import anabranch as ab
 from anabranch.backends.base import Wanted
+from anabranch.backends.native import blocks as blocks_of_products
 from anabranch.backends.native import calls, products
 from anabranch.backends.native.executable import NativeExecutable
+from anabranch.backends.native.expand import expanded
+from anabranch.backends.native.program import Program
+from anabranch.backends.native.writer import Writer
 from anabranch.backends.reference import ReferenceExecutable
+from anabranch.core.bind import bind
 
 PAGE = mmap.PAGESIZE
 EVERY = range(71)
 SOME = (0, 1, 2, 7, 9, 16, 17, 33, 50, 63, 70)
 ALIGNMENT = 64  # of the workspace
+VECTOR_BYTES = 64
 _libc = ctypes.CDLL(None, use_errno=True)
 _held: list[mmap.mmap] = []
 
@@ -97,6 +104,7 @@ def reduction(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     x = values(rng, (3, n), dtype)
     yield lambda x: (ab.sum(x, axis=1), ab.sum(x, axis=0), ab.sum(x)), [x]
     yield lambda x: (ab.max(x, axis=0), ab.prod(x * 0 + 1), ab.any(x > 0, axis=0)), [x]
+    yield lambda x: (ab.min(x, axis=0), ab.all(x > 0, axis=1)), [x]
 
 
 def moves(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
@@ -115,9 +123,22 @@ def product(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
 
 def finished(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     """Products that are made, and finished, block by block; small ones too."""
-    products.BLOCKED_FROM = 0.0
     x, w, row, full = (values(rng, s, dtype) for s in ((15, 9), (9, n + 1), n + 1, (15, n + 1)))
-    yield lambda x, w, row, full: (ab.tanh(x @ w + row), (x @ w) * full), [x, w, row, full]
+    with patch.object(products, "BLOCKED_FROM", 0.0):
+        yield lambda x, w, row, full: (ab.tanh(x @ w + row), (x @ w) * full), [x, w, row, full]
+
+
+def packed(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
+    """Products of small matrices that are packed as large ones are, whichever way they lie."""
+    a, b, wide = (values(rng, shape, dtype) for shape in ((15, 9), (9, n + 1), (9, 2 * n + 2)))
+    with (
+        patch.object(products, "BLOCKED_FROM", 0.0),
+        patch.multiple(blocks_of_products, PACKED_B_FROM=-1, FEW=0, FEW_STRAIGHT=0),
+    ):
+        yield lambda a, b: a @ b, [a, b]
+        yield lambda a, b: a.T @ b.T, [a.T.copy(), b.T.copy()]
+        yield lambda a, b: a[:, ::2] @ b[::2], [a, b]
+        yield lambda a, b: a @ b[:, ::2], [a, wide]
 
 
 def assembling(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
@@ -140,16 +161,19 @@ def gather(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     if n:
         yield lambda x, i: ab.gather(x, i, mode="wrap"), [x, far]
         yield lambda x, i: ab.gather(x, i, mode="clip"), [x, far.astype(np.int16)]
+        yield lambda x, i: ab.gather(x, i, mode="wrap"), [x, far.astype(np.uint64)]
 
 
 def scatter(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     x, i = values(rng, (n, 3), dtype), places(rng, 7, n)
     u = values(rng, (len(i), 3), dtype)
-    for op in (ab.scatter_add, ab.scatter_set, ab.scatter_max, ab.scatter_multiply):
+    ops = (ab.scatter_add, ab.scatter_set, ab.scatter_max, ab.scatter_min, ab.scatter_multiply)
+    for op in ops:
         yield lambda x, i, u, op=op: op(x, i, u), [x, i, u]
     far = rng.integers(-2 * n - 2, 2 * n + 2, size=9)
     drop = [x, far, values(rng, (9, 3), dtype)]
     yield lambda x, i, u: ab.scatter_add(x, i, u, mode="drop"), drop
+    yield lambda x, i, u: ab.scatter_add(x, i, u, mode="drop"), [x, far.astype(np.uint64), drop[2]]
 
 
 def blocks(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
@@ -169,7 +193,8 @@ def labels(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
 
 def scans(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     x = values(rng, (3, n), dtype)
-    for op in (ab.cumsum, ab.cumprod, ab.cummax):
+    joins = (ab.cumsum, ab.cumprod, ab.cummax, ab.cummin)
+    for op in (*joins, ab.cumlogsumexp) if dtype in FLOATS else joins:
         yield lambda x, op=op: (op(x, axis=1), op(x, axis=0, reverse=True)), [x]
     yield lambda x: ab.linear_recurrence(x, x, axis=1, reverse=True), [x]
     if n:
@@ -189,6 +214,7 @@ def random(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
     yield lambda k: (ab.random.uniform(k, (n,)), ab.random.bits(k, (n,), np.uint64)), [key]
     yield lambda k: ab.random.randint(k, -4, 9, (n,), np.int32), [key]
     yield lambda k: ab.random.split(k, n + 1), [key]
+    yield lambda i: bind("random.words", i), [rng.integers(-9, 9, size=(2, n))]
 
 
 def windows(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
@@ -201,6 +227,16 @@ def windows(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
         yield lambda x, w: ab.grad(lambda x, w: ab.sum(ab.conv(x, w) ** 2), (0, 1))(x, w), [x, w]
 
 
+def whole(rng: Any, n: int, dtype: Any) -> Iterator[Case]:
+    """Products of integers, which are sums."""
+    a, b = values(rng, (5, n), dtype), values(rng, (n, 4), dtype)
+    yield lambda a, b: a @ b, [a, b]
+    yield lambda a, b: a.T @ b, [a, values(rng, (5, n), dtype)]
+    yield lambda a, b: a @ b, [values(rng, n, dtype), b]
+    x, w = values(rng, (2, 3, n + 3), dtype), values(rng, (4, 3, 3), dtype)
+    yield lambda x, w: ab.conv(x, w, padding=1), [x, w]
+
+
 KINDS: dict[str, tuple[Callable[..., Iterator[Case]], tuple[Any, ...]]] = {
     rule.__name__: (rule, dtypes)
     for rule, dtypes in (
@@ -208,8 +244,34 @@ KINDS: dict[str, tuple[Callable[..., Iterator[Case]], tuple[Any, ...]]] = {
         (assembling, (*ALL, BOOL)), (gather, ALL), (scatter, ALL), (blocks, ALL),
         (labels, (F64, I8, BOOL)), (scans, ALL), (order, ALL), (random, (F64,)),
         (windows, (F64, F32)), (finished, (F64, F32)),
+        (packed, (F64, F32)), (whole, (I64, I8)),
     )
 }  # fmt: skip
+
+
+def graph_of(f: Callable[..., Any], inputs: Inputs) -> Any:
+    return ab.compile(f, passes=()).graph(*inputs)
+
+
+def made_of(length: int = 33) -> set[Any]:
+    """The kernels, with how they join, the reductions, and the writers that the cases ask for."""
+    used: set[Any] = set()
+    start = Writer.__init__
+
+    def noted(writer: Writer, declared: set[str]) -> None:
+        used.add(type(writer))
+        start(writer, declared)
+
+    Writer.__init__ = noted  # type: ignore[method-assign]
+    try:
+        for rule, dtypes in KINDS.values():
+            for f, inputs in rule(np.random.default_rng(0), length, dtypes[0]):
+                schedule = Program(expanded(graph_of(f, inputs)), VECTOR_BYTES).schedule
+                nodes = schedule.graph.order(schedule.graph.outputs)
+                used |= {node.op.lower for node in nodes if node.kind == "op"}
+    finally:
+        Writer.__init__ = start  # type: ignore[method-assign]
+    return used
 
 
 def main(kind: str, lengths: Iterable[int]) -> None:
@@ -217,7 +279,7 @@ def main(kind: str, lengths: Iterable[int]) -> None:
     for dtype in dtypes:
         for n in lengths:
             for number, (f, inputs) in enumerate(rule(np.random.default_rng(n), n, dtype)):
-                graph = ab.compile(f, passes=()).graph(*inputs)
+                graph = graph_of(f, inputs)
                 wanted = ReferenceExecutable(graph).run(inputs)
                 executable = NativeExecutable(Wanted(graph))
                 for at_end in (True, False):

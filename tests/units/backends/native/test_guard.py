@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from anabranch.backends.native import modules
+from anabranch.backends.native.entry import Text
+from anabranch.backends.native.kernels import KERNELS
+from anabranch.backends.native.reductions import REDUCTIONS
+from anabranch.backends.native.writer import Writer
+from anabranch.core.op import Kernel
+from anabranch.core.registry import registered_ops
 
 SCRIPT = Path(__file__).with_name("guarded.py")
-KINDS = runpy.run_path(str(SCRIPT))["KINDS"]
+GUARDED = runpy.run_path(str(SCRIPT))
+KINDS = GUARDED["KINDS"]
 
 
 def finished(*words: str) -> str:
@@ -18,6 +25,22 @@ def finished(*words: str) -> str:
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     case = done.stdout.splitlines()[-1:] or ["nothing ran"]
     return "" if done.returncode == 0 else f"{case[0]}: {done.returncode}\n{done.stderr}"
+
+
+def kinds_of(writer: type) -> set[type]:
+    return {writer}.union(*map(kinds_of, writer.__subclasses__()))
+
+
+@pytest.mark.slow
+def test_every_kind_of_kernel_is_guarded() -> None:
+    """A new kernel, reduction or writer wants a case in `guarded.py`."""
+    used = GUARDED["made_of"]()
+    wanted = {op.lower for op in registered_ops() if isinstance(op.lower, Kernel)}
+    assert wanted - used == set()
+    assert {kernel.name for kernel in wanted} == set(KERNELS)
+    assert set(REDUCTIONS) - used == set()
+    writers = {writer for writer in kinds_of(Writer) if not writer.__subclasses__()}
+    assert writers - used == {Text}  # which writes entries, and touches no elements
 
 
 @pytest.mark.long
