@@ -86,6 +86,11 @@ define i32 @unlocked(ptr %program, ptr %given, ptr %workspace, ptr %context) {
 """
 
 
+def awaited() -> list[modules.Fixed]:
+    """The module of these functions, as long as it is not loaded."""
+    return [] if addresses.cache_info().currsize else [("calls", _text)]
+
+
 @functools.lru_cache(maxsize=1)
 def addresses() -> dict[str, int]:
     """Of the functions above, for as long as the process lives."""

@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from anabranch.backends.base import Wanted
-from anabranch.backends.native import disk, machine, modules
+from anabranch.backends.native import calls, disk, machine, modules, pool, results
 from anabranch.backends.native.view import View
 from anabranch.core.digest import key_of
 from anabranch.core.graph import Graph
@@ -126,19 +126,19 @@ def code_of(wanted: Wanted, made_of: Callable[[], Graph]) -> Code:
     store, source = disk.store(), machine.library()
     identity = machine.identity()
     if store is None or source is None or identity is None:
-        return _written(wanted, made_of(), modules.object_code)
+        return _written(wanted, made_of(), is_kept=store is not None)
     # Where others' passes or ops take part, only what they made says what will run.
     graph = wanted.built if _is_all_ours(wanted) else made_of()
     described = _described(graph)
     if described is None:
-        return _written(wanted, made_of(), modules.object_code)
+        return _written(wanted, made_of(), is_kept=True)
     settings = repr((wanted.passes, wanted.given, wanted.options))
     key = key_of("program", described, settings, source, *_VERSIONS, *identity)
     found = store.read(key)
     if found is not None:
         disk.counts.found += 1
         return Code.of_parts(found, graph)
-    code = _written(wanted, made_of(), target.emitted)
+    code = _written(wanted, made_of(), is_kept=False)
     if code.is_as_built and machine.is_still(source):
         store.write(key, code.parts(graph))
     return code
@@ -148,19 +148,13 @@ def code_of(wanted: Wanted, made_of: Callable[[], Graph]) -> Code:
 _VERSIONS = sys.version, np.__version__, ml_dtypes.__version__
 
 
-def _written(wanted: Wanted, graph: Graph, emit: Callable[[str], bytes]) -> Code:
-    donated = wanted.donated
-    program = programs.Program(graph, target.host().vector_bytes, donated)
-    return written(program, emit, donated, _is_as_built(wanted))
-
-
-def written(
-    program: programs.Program,
-    emit: Callable[[str], bytes],
-    donated: dict[int, int],
-    is_as_built: bool,
-) -> Code:
-    """The code of a program, by this way from IR to machine code."""
+def _written(wanted: Wanted, graph: Graph, is_kept: bool) -> Code:
+    """The code of a graph; what it shares with others is kept on disk, or each of its modules."""
+    with modules.made_meanwhile([*calls.awaited(), *results.awaited()]):
+        program = programs.Program(graph, target.host().vector_bytes, wanted.donated)
+        with modules.made_meanwhile(pool.awaited() if program.shares else []):
+            kept = program.modules if is_kept else program.shared
+            objects = modules.object_codes(program.modules, kept)
     called = tuple(
         Callback(
             node.id,
@@ -168,10 +162,9 @@ def written(
         )
         for node in program.called
     )
-    objects = tuple(emit(text) for text in program.modules)
     constants = tuple(node.attrs["value"] for node in program.constants)
     known = program.workspace, called, program.time, program.shares
-    return Code(objects, *known, donated, constants, is_as_built)
+    return Code(objects, *known, wanted.donated, constants, _is_as_built(wanted))
 
 
 def _view(program: programs.Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from anabranch.core.digest import SIZE, digest
@@ -73,6 +73,10 @@ class Store:
         """Where they lie."""
         return pathlib.Path(self._directory)
 
+    def holds(self, key: str) -> bool:
+        """Whether something was written under a key."""
+        return os.path.exists(self._path(key))
+
     def read(self, key: str) -> list[bytes] | None:
         """What was written under a key; None if that is not there, damaged or not to be trusted."""
         path = self._path(key)
@@ -91,12 +95,19 @@ class Store:
 
     def write(self, key: str, parts: Sequence[bytes]) -> None:
         """Keep these under a key, where that is possible."""
-        data = _packed(key, parts)
-        if self._is_refused or len(data) > self.bound // 2 or not self._is_trusted(make=True):
+        self.write_all({key: parts})
+
+    def write_all(self, entries: Mapping[str, Sequence[bytes]]) -> None:
+        """The same for several keys, after which the directory is looked through once."""
+        packed = {self._path(key): _packed(key, parts) for key, parts in entries.items()}
+        fitting = {path: data for path, data in packed.items() if len(data) <= self.bound // 2}
+        if self._is_refused or not fitting or not self._is_trusted(make=True):
             return
         try:
             with self._lock:
-                self._put(self._path(key), data)
+                for path, data in fitting.items():
+                    self._put(path, data)
+                self._shrink(fitting.keys())
         except OSError as error:
             self._refuse(f"cannot be written ({error.strerror or error})")
 
@@ -121,11 +132,10 @@ class Store:
         except OSError:
             _remove(name)
             raise
-        self._shrink(path)
 
-    def _shrink(self, newest: str) -> None:
+    def _shrink(self, newest: Collection[str]) -> None:
         """Remove what was not used for longest, if the entries, other processes' too, are many."""
-        entries = sorted(self._entries(), key=lambda entry: (entry[0] == newest, entry[2]))
+        entries = sorted(self._entries(), key=lambda entry: (entry[0] in newest, entry[2]))
         size = sum(size for _, size, _ in entries)
         if size <= self.bound:
             return

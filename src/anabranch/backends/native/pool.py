@@ -23,6 +23,7 @@ import platform
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.backends.native import loading, modules, threads
@@ -239,16 +240,26 @@ def address() -> int:
         return _made()
 
 
+def awaited() -> list[modules.Fixed]:
+    """The module of the pool, as long as it is not loaded."""
+    return [] if _made.cache_info().currsize else [_module(_known_functions())]
+
+
+def _module(known: Mapping[str, int] | None) -> modules.Fixed:
+    if known is None:
+        return "pool, alone", lambda: _ALONE
+    can_avoid = "sched_getcpu" in known
+    return f"pool {can_avoid}", lambda: _text(can_avoid)
+
+
 @functools.lru_cache(maxsize=1)
 def _made() -> int:
     known = _known_functions()
+    code = modules.fixed_code(*_module(known))
     if known is None:
-        code = modules.fixed_code("pool, alone", lambda: _ALONE)
         alone = _kept(loading.Loaded([code], ["run"]))
         return int(alone.addresses["run"])
     names = ["run", "resize", "reset"]
-    can_avoid = "sched_getcpu" in known
-    code = modules.fixed_code(f"pool {can_avoid}", lambda: _text(can_avoid))
     loaded = _kept(loading.Loaded([code], names, known))
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
     reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])

@@ -80,11 +80,11 @@ class ProductCode(Writer):
             self._lines, self._block = [], "entry"
             self._call_chunks(chunks)
             self.scratch *= chunks
-            self.text = "\n".join([begin, self._text(f"define internal void @{name}({arguments})")])
+            self.text = "\n".join([begin, self._text(f"define void @{name}({arguments})")])
         else:
             if node.avals[0].size:
                 self._stack(0, self._start("%a", self._a), self._start("%b", self._b), "%c")
-            self.text = self._text(f"define internal void @{name}({arguments})")
+            self.text = self._text(f"define void @{name}({arguments})")
         if self._one:
             self.text += "\n" + self._one.text
 

@@ -131,6 +131,12 @@ def size_class(size: int) -> int:
     return 4 * exponent + -((-units) >> exponent)
 
 
+def awaited() -> list[modules.Fixed]:
+    """The module of the pool, as long as it is not loaded."""
+    is_made = _one_pool.cache_info().currsize or not layout.handler_is_known()
+    return [] if is_made else [("results", _text)]
+
+
 def result_pool() -> ResultPool | None:
     """The pool; None where arrays do not say who frees their memory."""
     return _one_pool() if layout.handler_is_known() else None

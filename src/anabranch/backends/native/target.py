@@ -42,7 +42,8 @@ def host() -> Machine:
     return Machine(llvm.get_host_cpu_name(), features.flatten(), width)
 
 
-def _target_machine() -> Any:
+def target_machine() -> Any:
+    """What turns modules into machine code; one thread may use it at a time."""
     machine = host()
     target = llvm.Target.from_default_triple()
     features = machine.features
@@ -56,13 +57,13 @@ def _target_machine() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _emitter() -> Any:
-    return _target_machine()
+    return target_machine()
 
 
 @functools.lru_cache(maxsize=1)
 def linker() -> Any:
     """One linker for the process, which takes over the target machine that it gets."""
-    return llvm.create_lljit_compiler(_target_machine(), use_jit_link=False)
+    return llvm.create_lljit_compiler(target_machine(), use_jit_link=False)
 
 
 _numbers = itertools.count()
@@ -74,24 +75,25 @@ def emitted(ir: str) -> bytes:
     Raises:
         RuntimeError: where the text is not a legal module, which is a fault of its emitter.
     """
-    # In a context of its own: what it holds goes with it.
-    module = llvm.parse_assembly(ir, llvm.create_context())
-    module.triple = llvm.get_process_triple()
     machine = _emitter()
-    module.data_layout = str(machine.target_data)
-    module.verify()
-    code: bytes = machine.emit_object(module)
+    code: bytes = machine.emit_object(parsed(ir, machine))
     disk.counts.emitted += 1
     return code
 
 
-def assembly(ir: str) -> str:
-    """The same as text, to be read."""
+def parsed(ir: str, machine: Any) -> Any:
+    """A module of IR text, for this machine; in a context of its own, so that it goes with it."""
     module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
-    machine = _emitter()
     module.data_layout = str(machine.target_data)
-    text: str = machine.emit_assembly(module)
+    module.verify()
+    return module
+
+
+def assembly(ir: str) -> str:
+    """The same as text, to be read."""
+    machine = _emitter()
+    text: str = machine.emit_assembly(parsed(ir, machine))
     return text
 
 

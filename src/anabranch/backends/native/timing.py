@@ -35,7 +35,7 @@ class _Runs(Protocol):
 def measured(executable: _Runs, graph: Graph, arguments: Sequence[Any]) -> Timing:
     """Seconds for each step of the graph's program with these arguments, the best of rounds."""
     program = Program(graph, target.host().vector_bytes, executable.donated, is_timed=True)
-    objects = [modules.object_code(text) for text in program.modules]
+    objects = modules.object_codes(program.modules, program.modules)
     loaded = loading.Loaded(objects, ["entry"], pool.imports(program.shares))
     code, clock = _Timed(loaded.addresses["entry"]), _clock()
     count = len(program.steps)
