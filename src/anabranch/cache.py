@@ -6,7 +6,6 @@ directory (empty: no cache), `ANABRANCH_CACHE_BYTES` how much it may hold (256 M
 
 from __future__ import annotations
 
-from dataclasses import replace as _replace
 from pathlib import Path as _Path
 
 from anabranch.backends.native import disk as _disk
@@ -54,4 +53,4 @@ def counts() -> Counts:
         >>> ab.cache.counts().emitted - before.emitted
         0
     """
-    return _replace(_disk.counts)
+    return _disk.Counts(**vars(_disk.counts))

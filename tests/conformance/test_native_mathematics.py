@@ -63,6 +63,28 @@ def test_circular_functions_next_to_multiples_of_a_quarter_turn(name: str) -> No
             assert error <= 2.0, point
 
 
+@pytest.mark.parametrize(("dtype", "first"), [(np.float64, 17.8), (np.float32, 7.8)])
+def test_slopes_of_tanh_where_a_power_is_half_a_unit_of_one(dtype: Any, first: float) -> None:
+    x = np.linspace(first, first + 1.2, 1000).astype(dtype)
+    with ulp.mp.workprec(200):
+        for point, value in zip(x, ulp.native("sech_squared", x), strict=True):
+            exact = [ulp.mp.mpf(float(point))]
+            assert ulp.error_at(ulp.FUNCTIONS["sech_squared"], exact, value) <= 1.2, point
+
+
+@pytest.mark.parametrize(("dtype", "first"), [(np.float64, 19.1), (np.float32, 9.1)])
+def test_tanh_and_sigmoid_are_exactly_one_where_they_level_out(dtype: Any, first: float) -> None:
+    rng = np.random.default_rng(0)
+    top = np.log(np.finfo(dtype).max)
+    far = [rng.uniform(first, 400.0, 3000), np.exp(rng.uniform(np.log(first), top, 3000))]
+    x = np.concatenate([*far, [np.finfo(dtype).max, np.inf]]).astype(dtype)
+    for sign in (dtype(1), dtype(-1)):
+        np.testing.assert_array_equal(ulp.native("tanh", sign * x), np.full(len(x), sign))
+    with np.errstate(over="ignore"):
+        twice = x * dtype(2)
+    np.testing.assert_array_equal(ulp.native("sigmoid", twice), np.ones(len(x), dtype))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", ulp.DTYPES)
 @pytest.mark.parametrize("name", NAMES)

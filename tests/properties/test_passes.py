@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anabranch as ab
-from anabranch.backends.reference import ReferenceBackend
+from anabranch.backends.reference import ReferenceExecutable
 from anabranch.core.bind import bind
 from anabranch.core.node import Literal
 from anabranch.ops.elementwise import identity
@@ -110,7 +110,7 @@ ARGUMENTS = [
 
 def outcomes(graph: ab.Graph, dtype: Any) -> list[bytes]:
     """The bits of all outputs for ordinary and special arguments, with one NaN for all."""
-    run = ReferenceBackend().compile(graph).run
+    run = ReferenceExecutable(graph).run
     found = []
     with np.errstate(all="ignore"):
         for argument in ARGUMENTS:
@@ -218,6 +218,6 @@ def test_stable_towers_have_the_same_values_and_gradients(ops: list[int]) -> Non
     for graph in (plain, stable):
         (y,) = graph.outputs
         graph.set_outputs([y, *ab.gradients(y, list(graph.parameters))])
-        results.append(ReferenceBackend().compile(graph).run([x]))
+        results.append(ReferenceExecutable(graph).run([x]))
     for before, after in zip(*results, strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-12)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from anabranch.core.bind import state
+from anabranch.core.config import held, options
+from anabranch.core.identity import all_parts
+from anabranch.core.node import Literal
 from anabranch.core.record import record
 
 if TYPE_CHECKING:
@@ -81,8 +87,97 @@ class Call:
     converts: bool = False
 
 
+class Wanted:
+    """A graph that is to run: as it was built, and as passes make it, once somebody looks at that.
+
+    Attributes:
+        built: the graph, which its owner may let grow afterwards.
+        passes: what says which passes of the library's own optimise it; None where there are
+            others, so that only their result says what will run.
+        given: parameters whose arrays results may be written into.
+        options: those that hold for it.
+        is_logged: whether the graph prints values at each run.
+    """
+
+    def __init__(
+        self,
+        built: Graph,
+        optimise: Callable[[Graph], tuple[Graph, Any]] = lambda graph: (graph, ()),
+        passes: str | None = None,
+        given: Sequence[int] = (),
+    ) -> None:
+        self.built = built
+        self.passes = passes
+        self.given = tuple(given)
+        self._optimise = optimise
+        self._version, self._outputs = built.version, built.outputs
+        self.options = options()
+        parts = (built, *all_parts(built))
+        self.is_logged = any(node.logs for part in parts for node in part.nodes)
+
+    @functools.cached_property
+    def _made(self) -> tuple[Graph, Any]:
+        graph = self.built
+        if not self.is_logged:
+            graph = graph.until(self._version, self._outputs)
+        with self.as_asked():
+            made, reports = self._optimise(graph)
+        # What its owner may still mark, log or name is never what runs.
+        return made.duplicate() if made is self.built else made, reports
+
+    @contextmanager
+    def as_asked(self) -> Iterator[None]:
+        """In the block all is as it was when this was asked for, whatever the thread does now."""
+        with held(self.options), state.changed(trace=None, guard=None, onlooker=None):
+            yield
+
+    @property
+    def optimised(self) -> Graph:
+        """The graph that runs."""
+        return self._made[0]
+
+    @property
+    def reports(self) -> Any:
+        """What the passes did."""
+        return self._made[1]
+
+    @functools.cached_property
+    def donated(self) -> dict[int, int]:
+        """For each parameter whose memory is used again, the output that takes it."""
+        return reused(self.optimised, self.given)
+
+
+def reused(graph: Graph, given: Sequence[int]) -> dict[int, int]:
+    """For each of these parameters whose memory is used again, the output that takes it.
+
+    An array that is returned unchanged is its own result. The others take, in order, the first
+    output of the same shape and dtype that is still free.
+    """
+    outputs = graph.outputs
+    pairs: dict[int, int] = {}
+    free = {i: edge for i, edge in enumerate(outputs) if not isinstance(edge, Literal)}
+    for parameter in given:
+        node = graph.parameters[parameter]
+        same = [i for i, edge in free.items() if edge.node is node]
+        if same and node.avals[0].shape:
+            pairs[parameter] = same[0]
+            del free[same[0]]
+    for parameter in given:
+        aval = graph.parameters[parameter].avals[0]
+        fits = [i for i, edge in free.items() if edge.aval == aval]
+        if fits and aval.shape and parameter not in pairs:
+            pairs[parameter] = fits[0]
+            del free[fits[0]]
+    return dict(sorted(pairs.items()))
+
+
 class Executable(Protocol):
     """A compiled graph."""
+
+    @property
+    def donated(self) -> Mapping[int, int]:
+        """For each parameter whose memory a result takes, that result."""
+        ...
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs for one value for each parameter, which the caller has checked.
@@ -120,10 +215,10 @@ class Backend(Protocol):
     name: str
     capabilities: Capabilities
 
-    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
+    def compile(self, wanted: Wanted) -> Executable:
         """Prepare a legal graph with outputs.
 
-        `donated` says which parameters are arrays that an output may be written into, and which
-        output. A run that fails has written nothing there.
+        `wanted.donated` says which parameters are arrays that an output may be written into, and
+        which output. A run that fails has written nothing there.
         """
         ...

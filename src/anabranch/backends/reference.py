@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from anabranch.backends.base import Call, Capabilities
+from anabranch.backends.base import Call, Capabilities, Wanted
 from anabranch.core.bind import state
 from anabranch.core.domain import is_watched, outside, tell
 from anabranch.core.dtype import BFLOAT16
@@ -76,12 +76,14 @@ class ReferenceExecutable:
     """The instructions of a graph over numbered places that hold its values.
 
     Attributes:
+        donated: for each parameter whose memory a result takes, that result.
         remark: why it is this one that runs, and how.
     """
 
     remark = "NumPy computes node after node, each value in an array of its own; no code is made"
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, donated: Mapping[int, int] | None = None) -> None:
+        self.donated = donated or {}
         self._name = graph.name
         self._initial: list[Any] = []  # what each place holds before a run
         self._place_of: dict[tuple[int, int], int] = {}
@@ -195,7 +197,5 @@ class ReferenceBackend:
     name = "reference"
     capabilities = Capabilities()
 
-    def compile(
-        self, graph: Graph, donated: Mapping[int, int] | None = None
-    ) -> ReferenceExecutable:
-        return ReferenceExecutable(graph)
+    def compile(self, wanted: Wanted) -> ReferenceExecutable:
+        return ReferenceExecutable(wanted.optimised, wanted.donated)

@@ -103,6 +103,17 @@ def config(**changes: Any) -> Iterator[Options]:
         _current.options = previous
 
 
+@contextmanager
+def held(given: Options) -> Iterator[None]:
+    """These options hold in this thread for the block; whoever made them has entered them."""
+    previous = _current.options
+    _current.options = given
+    try:
+        yield
+    finally:
+        _current.options = previous
+
+
 def when_changed(name: str, enter: Callable[[Options], AbstractContextManager[Any]]) -> None:
     """Enter this context, made for the new options, for each block that changes the option."""
     _entered[name] = enter

@@ -312,6 +312,28 @@ class Graph:
         new.outputs = tuple(map(moved, self.outputs))
         return new
 
+    def until(self, version: int, outputs: tuple[Any, ...]) -> Graph:
+        """The graph as it was at this version, without logs: itself if it is still that one."""
+        is_same = self.version == version and self.outputs is outputs
+        if is_same and not any(node.logs for node in self.nodes):
+            return self
+        new = Graph(self.name, self.backend)
+        nodes = new.nodes
+
+        def moved(edge: Any) -> Any:
+            if type(edge) is Literal:
+                return edge
+            node = nodes[edge.node.id]
+            return node if type(edge) is Node else node.outputs[edge.index]
+
+        for node in self.nodes[:version]:
+            inputs = tuple(map(moved, node.inputs))
+            made = new.append(node.op, inputs, node.attrs, node.avals, like=node)
+            object.__setattr__(made, "logs", ())
+        new.parameters = [nodes[p.id] for p in self.parameters if p.id < version]
+        new.outputs = tuple(map(moved, outputs))
+        return new
+
     def __reduce__(self) -> tuple[Any, ...]:
         own = {name: value for name, value in vars(self).items() if name not in _FIELDS}
         return _unpacked, (type(self), pack(self)), own or None

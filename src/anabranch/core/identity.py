@@ -13,12 +13,12 @@ import numpy as np
 from anabranch.core.late import LateModule
 
 if TYPE_CHECKING:
-    import hashlib
     from collections.abc import Iterator
 
+    from anabranch.core import digest as digests
     from anabranch.core.graph import Graph
 else:
-    hashlib = LateModule("hashlib")
+    digests = LateModule("anabranch.core.digest")
 
 
 def structure_hash(graph: Graph) -> str:
@@ -41,20 +41,25 @@ def part_digests(graph: Graph) -> dict[int, str]:
     return known
 
 
+def structure_lines(graph: Graph) -> list[str]:
+    """The text that the structure hash is a digest of."""
+    return list(_lines(graph, part_digests(graph)))
+
+
 def _digest(graph: Graph, known: dict[int, str]) -> str:
-    digest = hashlib.sha256()
-    for line in _lines(graph, known):
-        digest.update(line.encode())
-        digest.update(b"\n")
-    return digest.hexdigest()
+    text = "\n".join(_lines(graph, known))
+    return str(digests.digest(text.encode()).hexdigest())
 
 
 def _lines(graph: Graph, known: dict[int, str]) -> Iterator[str]:
     yield " ".join(str(node.id) for node in graph.parameters)
+    shown: dict[tuple[Any, ...], str] = {}  # most nodes have the avals of another one
     for node in graph.nodes:
-        inputs = " ".join(map(edge_key, node.inputs))
+        inputs = " ".join([edge_key(edge) for edge in node.inputs])
         attrs = attrs_key(node, known) if node.attrs else ""
-        avals = " ".join(f"{a}{'~' * a.weak}" for a in node.avals)
+        avals = shown.get(node.avals)
+        if avals is None:
+            avals = shown[node.avals] = " ".join(f"{a}{'~' * a.weak}" for a in node.avals)
         yield f"{node.id} {node.op.name} ({inputs}) {{{attrs}}} {avals}"
     yield " ".join(map(edge_key, graph.outputs))
 
@@ -104,8 +109,8 @@ def value_key(value: Any, known: dict[int, str] | None = None) -> str:
     """
     if isinstance(value, np.ndarray | np.generic):
         array = np.ascontiguousarray(value)
-        digest = hashlib.sha256(array.tobytes()).hexdigest()
-        return f"{value.dtype.name}{value.shape}:{digest}"
+        bits = digests.digest(array.tobytes()).hexdigest()
+        return f"{value.dtype.name}{value.shape}:{bits}"
     if isinstance(value, float):
         return f"float:{value.hex()}"
     if isinstance(value, complex):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+BEGAN = time.time()  # about when this process read the first files of the library
 
 
 class LateModule:

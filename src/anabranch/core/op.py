@@ -279,7 +279,7 @@ def elementwise(
     domains = domain if isinstance(domain[0], tuple) else (domain,) * count
     drawn = elementwise_samples(count, domains, kinds or ("float",) * count)
     if attrs:
-        drawn = [Sample(one.inputs, dict(attrs)) for one in drawn]
+        drawn = tuple(Sample(one.inputs, dict(attrs)) for one in drawn)
     rule = aval or _ELEMENTWISE_AVALS[result]
     return Op(
         name,

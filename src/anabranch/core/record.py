@@ -15,8 +15,6 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 
-_put = object.__setattr__
-
 
 @overload
 def record(cls: type[T]) -> type[T]: ...
@@ -40,6 +38,7 @@ def record(cls: Any = None, *, eq: bool = True) -> Any:
     if cls is None:
         return lambda cls: record(cls, eq=eq)  # type: ignore[call-overload]
     own = set(vars(cls))
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else its signature is written there, which is slow
     dataclass(init=False, repr=False, eq=False)(cls)
     compared = [one.name for one in fields(cls) if one.compare]
     methods: dict[str, Any] = {
@@ -63,28 +62,31 @@ def _initialiser(cls: Any) -> Callable[..., None]:
     makers = {
         one.name: one.default_factory for one in fields(cls) if one.default_factory is not MISSING
     }
+    known = frozenset(names)
     count = len({*names, *defaults, *makers})
+    whole = len(names) if len(names) == count else -1
     is_prepared = hasattr(cls, "__post_init__")
 
     def init(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        if len(args) == whole and not kwargs:  # all that there are, in order
+            self.__dict__.update(zip(names, args, strict=True))
+        else:
+            self.__dict__.update(chosen(args, kwargs))
+        if is_prepared:
+            self.__post_init__()
+
+    def chosen(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         given = dict(zip(names, args, strict=False)) if args else {}
         values = {**defaults, **given, **kwargs}
         for name, make in makers.items():
             if name not in values:
                 values[name] = make()
         is_twice = bool(given) and not kwargs.keys().isdisjoint(given)
-        if len(values) != count or len(args) > len(names) or is_twice or not _are(kwargs, names):
+        if len(values) != count or len(args) > len(names) or is_twice or not kwargs.keys() <= known:
             _complain(cls, args, kwargs)
-        for name, value in values.items():
-            _put(self, name, value)
-        if is_prepared:
-            self.__post_init__()
+        return values
 
     return init
-
-
-def _are(given: dict[str, Any], names: list[str]) -> bool:
-    return all(name in names for name in given)
 
 
 def _complain(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

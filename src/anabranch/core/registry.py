@@ -27,6 +27,7 @@ else:
 _ops: dict[str, Op] = {}
 _made: dict[str, Callable[..., Any]] = {}  # every function, also of modules that still run
 _where: dict[str, str] = {}  # the module that makes what has this name
+_own: set[str] = set()  # the names that the library itself makes
 _packages: list[Modules] = []  # whose modules are all gathered
 
 
@@ -69,6 +70,7 @@ def expect(contents: Mapping[str, str], modules: Modules) -> None:
     """
     for module, names in contents.items():
         _where.update(dict.fromkeys(names.split(), module))
+        _own.update(names.split())
     _packages.append(modules)
 
 
@@ -109,6 +111,11 @@ def register_function(name: str, function: Callable[..., Any]) -> None:
 def functions() -> Mapping[str, Callable[..., Any]]:
     """Every function by name, for reading: the table itself."""
     return _functions
+
+
+def is_own(op: Op) -> bool:
+    """Whether this is a record of the library's own, of which there is one in each version."""
+    return op.name in _own and _ops.get(op.name) is op
 
 
 def is_op(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -130,14 +131,18 @@ _SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
 }
 
 
+@functools.lru_cache
 def elementwise_samples(
-    arity: int, domains: Sequence[Domain], kinds: Sequence[str]
-) -> list[Sample]:
-    """Draws of every shape relation an elementwise op meets: equal, broadcast, scalar, empty."""
-    return [
+    arity: int, domains: tuple[Domain, ...], kinds: tuple[str, ...]
+) -> tuple[Sample, ...]:
+    """Draws of every shape relation an elementwise op meets: equal, broadcast, scalar, empty.
+
+    Most ops have the same.
+    """
+    return tuple(
         Sample(tuple(Draw(*parts) for parts in zip(shapes, domains, kinds, strict=True)))
         for shapes in _SHAPES[arity]
-    ]
+    )
 
 
 def is_close_to(actual: Any, wanted: Any, tolerance: float = 1e-12) -> bool:

@@ -28,6 +28,8 @@ _WRITTEN = 64  # entries of a container that somebody has written out, not colle
 _OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
 _GONE = object()  # what a look gives that fails
 _CONTAINERS = (dict, list, tuple)
+_ENDS = (np.ndarray, *_PLAIN)  # nothing is reached through these
+_UNNAMED = (types.FunctionType, types.MethodType, np.ndarray, *_CONTAINERS)
 _GLOBAL, _EXTENDED = opcode.opmap["LOAD_GLOBAL"], opcode.EXTENDED_ARG
 
 
@@ -118,6 +120,19 @@ def _now(reach: Reach) -> Any:
         return _GONE
 
 
+def _after(reach: Reach, found: dict[Reach, Any]) -> Any:
+    """What lies here now, one step behind what was found before."""
+    if reach.parent is None:
+        return reach.value
+    owner = found[reach.parent]
+    if owner is _GONE:
+        return _GONE
+    try:
+        return reach.step(owner)
+    except Exception:
+        return _GONE
+
+
 def _extent(container: Any) -> Any:
     if isinstance(container, dict):
         return list(container)
@@ -141,6 +156,7 @@ class Reachable:
         self._pending = deque((Reach("", root), 0) for root in (function, *more))
         self._seen: set[int] = set()
         self._extents: dict[int, Any] = {}
+        self._ours: dict[Reach, bool] = {}  # whether what is reached from here is the library's
         self._owners: list[tuple[Reach, int]] = []  # whose attributes are followed by name
         self._follow()
         self._follow_names()
@@ -162,7 +178,7 @@ class Reachable:
             reach, depth = self._pending.popleft()
             value = reach.value
             self.places.append(reach)  # also by a second name: each can be bound anew
-            if id(value) in self._seen or isinstance(value, (np.ndarray, *_PLAIN)):
+            if id(value) in self._seen or isinstance(value, _ENDS):
                 continue
             self._seen.add(id(value))
             if isinstance(value, _CONTAINERS) and len(value) <= _WRITTEN:
@@ -172,11 +188,15 @@ class Reachable:
                     self.names |= _named_by(value.__code__)
                 deeper = depth + (not _is_library_function(value))
                 self._pending.extend((child, deeper) for child in _children(reach))
-                self._owners.append((reach, deeper))
+                if not isinstance(value, _UNNAMED):
+                    self._owners.append((reach, deeper))
 
     def settle(self) -> None:
         """Drop what a trace has changed since then, as a count of traces, or makes at each look."""
-        self.places = [reach for reach in self.places if _now(reach) is reach.value]
+        found: dict[Reach, Any] = {}  # what lies there now; what leads to a place comes before it
+        for reach in self.places:
+            found[reach] = _after(reach, found)
+        self.places = [reach for reach in self.places if found[reach] is reach.value]
         self._owners.clear()  # nothing that was dropped is held
 
     @property
@@ -193,9 +213,15 @@ class Reachable:
         return (
             parent is not None
             and (value is None or isinstance(value, _PLAIN) or callable(value))
-            and not _is_the_librarys(parent)
+            and not self._is_the_librarys(parent)
             and all(self._is_named(place.binding) for place in reach.path)
         )
+
+    def _is_the_librarys(self, parent: Reach) -> bool:
+        found = self._ours.get(parent)
+        if found is None:
+            found = self._ours[parent] = _is_the_librarys(parent)
+        return found
 
     def _is_named(self, step: Binding | None) -> bool:
         if step is None:
@@ -215,7 +241,7 @@ def _is_library_object(value: Any) -> bool:
     if isinstance(value, types.ModuleType):
         name = value.__name__
     else:
-        name = (value if isinstance(value, type) else type(value)).__module__
+        name = str((value if isinstance(value, type) else type(value)).__module__)  # or no text
     return _is_library_function(value) or name.split(".")[0] in ("anabranch", "numpy")
 
 
@@ -259,8 +285,6 @@ def _named(reach: Reach, names: set[str]) -> Iterator[Reach]:
         found = names.intersection(vars(value))
     elif isinstance(value, type):
         found = {name for cls in value.__mro__ for name in names.intersection(vars(cls))}
-    elif isinstance(value, (types.FunctionType, types.MethodType, np.ndarray, *_CONTAINERS)):
-        return
     else:  # an array or number of the class, until the object gets its own
         kind = type(value)
         found = {name for cls in kind.__mro__ for name in names.intersection(vars(cls))}

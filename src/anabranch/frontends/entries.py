@@ -21,9 +21,8 @@ def graph_entry(
     """
     if options() != Options():
         return None
-    count = len(program.optimised.outputs)
-    result: Pattern = 0 if single else (list, list(range(count)))
-    arguments = list(range(len(program.optimised.parameters)))
+    result: Pattern = 0 if single else (list, list(range(program.gives)))
+    arguments = list(range(program.takes))
     return program.executable.function(Call(name, arguments, {}, result, slow, converts=True))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.backends.base import Backend, Executable
+from anabranch.backends.base import Backend, Executable, Wanted
 from anabranch.backends.native import NativeBackend
 from anabranch.backends.reference import ReferenceBackend, ReferenceExecutable
 from anabranch.core.bind import NUMBERS, state
@@ -17,7 +17,6 @@ from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
 from anabranch.core.late import LateModule
-from anabranch.core.node import Literal
 from anabranch.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -67,14 +66,25 @@ class Program:
         donated: Sequence[int] = (),
     ) -> None:
         self.graph = graph
-        optimised, self.reports = pipeline.run_passes(graph, passes, without=without)
-        # What its owner may still mark, log or name is never what runs.
-        self.optimised = graph.duplicate() if optimised is graph else optimised
-        self.donated = _reused(self.optimised, donated)
-        compile = find_backend(backend).compile
-        self.executable: Executable = compile(self.optimised, self.donated)
 
-    reports: tuple[PassReport, ...]
+        def optimise(built: Graph) -> tuple[Graph, tuple[PassReport, ...]]:
+            return pipeline.run_passes(built, passes, without=without)
+
+        self._wanted = Wanted(graph, optimise, _named(passes, without), donated)
+        self.executable: Executable = find_backend(backend).compile(self._wanted)
+        self.donated = self.executable.donated
+        self.takes, self.gives = len(graph.parameters), len(graph.outputs)
+
+    @property
+    def optimised(self) -> Graph:
+        """The graph that runs; it is made when somebody looks at it, or code must be written."""
+        return self._wanted.optimised
+
+    @property
+    def reports(self) -> tuple[PassReport, ...]:
+        """What the passes did."""
+        found: tuple[PassReport, ...] = self._wanted.reports
+        return found
 
     @functools.cached_property
     def reference(self) -> ReferenceExecutable:
@@ -131,6 +141,15 @@ class Program:
         return made
 
 
+def _named(passes: Passes, without: str | Sequence[str]) -> str | None:
+    """What says which passes run; None where one is a function, which its name does not tell."""
+    given = (passes,) if passes is None or isinstance(passes, str) else tuple(passes)
+    left_out = {without} if isinstance(without, str) else set(without)
+    if not all(one is None or isinstance(one, str) for one in (*given, *left_out)):
+        return None
+    return repr((given, sorted(left_out)))
+
+
 def _has_a_width(value: Any) -> bool:
     """Whether this is anything but one of Python's integers that are longer than any dtype."""
     return type(value) is not int or -(2**63) <= value < 2**63
@@ -139,30 +158,6 @@ def _has_a_width(value: Any) -> bool:
 def _is_free(array: np.ndarray[Any, Any]) -> bool:
     """Whether the array owns its memory and may be given away: no view and no constant."""
     return array.flags.owndata and array.flags.writeable
-
-
-def _reused(graph: Graph, donated: Sequence[int]) -> dict[int, int]:
-    """For each donated parameter whose memory is used again, the output that takes it.
-
-    An array that is returned unchanged is its own result. The others take, in order, the first
-    output of the same shape and dtype that is still free.
-    """
-    outputs = graph.outputs
-    pairs: dict[int, int] = {}
-    free = {i: edge for i, edge in enumerate(outputs) if not isinstance(edge, Literal)}
-    for parameter in donated:
-        node = graph.parameters[parameter]
-        same = [i for i, edge in free.items() if edge.node is node]
-        if same and node.avals[0].shape:
-            pairs[parameter] = same[0]
-            del free[same[0]]
-    for parameter in donated:
-        aval = graph.parameters[parameter].avals[0]
-        fits = [i for i, edge in free.items() if edge.aval == aval]
-        if fits and aval.shape and parameter not in pairs:
-            pairs[parameter] = fits[0]
-            del free[fits[0]]
-    return dict(sorted(pairs.items()))
 
 
 def _write_back(pairs: Mapping[int, int], arguments: Sequence[Any], results: list[Any]) -> None:

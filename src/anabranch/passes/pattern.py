@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from anabranch.core.bind import NUMBERS, register_frontend
 from anabranch.core.identity import edge_key, value_key
@@ -57,19 +57,25 @@ for _kind in (Variable, Application):
     register_frontend(_kind, 3, Application)
 
 
-class Site(NamedTuple):
+class Site:
     """An application in a graph, or one about to stand there: what a pattern is held against."""
 
-    op: Op
-    inputs: tuple[Any, ...]
-    attrs: Mapping[str, Any]
+    __slots__ = ("attrs", "inputs", "op")
+
+    def __init__(self, op: Op, inputs: tuple[Any, ...], attrs: Mapping[str, Any]) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
 
 
-class Match(NamedTuple):
+class Match:
     """What the variables stand for, and the nodes that the pattern covers below its root."""
 
-    values: dict[str, Any]
-    nodes: tuple[Node, ...] = ()
+    __slots__ = ("nodes", "values")
+
+    def __init__(self, values: dict[str, Any], nodes: tuple[Node, ...] = ()) -> None:
+        self.values = values
+        self.nodes = nodes
 
 
 NOTHING = Match({})

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from anabranch.core.graph import Graph
 from anabranch.core.record import record
 from anabranch.errors import ArgumentError
-from anabranch.passes.algebra import algebra
-from anabranch.passes.fold import fold
-from anabranch.passes.merge import merge
+from anabranch.passes.algebraic import algebra
+from anabranch.passes.folding import fold
+from anabranch.passes.merging import merge
 from anabranch.passes.parts import inside
-from anabranch.passes.prune import prune
+from anabranch.passes.pruning import prune
 from anabranch.passes.rewrite import Pass
 from anabranch.passes.stability import stabilise
 

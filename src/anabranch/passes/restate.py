@@ -8,18 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anabranch.core.bind import bind
+from anabranch.core.late import LateModule
 from anabranch.core.node import Literal, Node
-from anabranch.passes.pattern import Site
-from anabranch.passes.rewrite import in_place_of, keep_lines, lines
-from anabranch.passes.rules import Rule, Table, described, firings, table_of
-from anabranch.passes.stability import RULES
+
+if TYPE_CHECKING:
+    from anabranch.passes import exponentials, lengths, pattern, rewrite
+    from anabranch.passes import rules as rows
+    from anabranch.passes.rules import Rule, Table
+else:  # which most programs do without
+    exponentials = LateModule("anabranch.passes.exponentials")
+    lengths = LateModule("anabranch.passes.lengths")
+    pattern = LateModule("anabranch.passes.pattern")
+    rewrite = LateModule("anabranch.passes.rewrite")
+    rows = LateModule("anabranch.passes.rules")
+
+# The tables of `stabilise`, and names of ops of which each of their rows has one.
+TABLES = (
+    (frozenset({"exp", "sigmoid"}), exponentials),
+    (frozenset({"sqrt", "linalg.vector_norm"}), lengths),
+)
 
 
 def restated(
-    outputs: Sequence[Any], rules: Sequence[Rule] = RULES, after: Iterable[Any] = ()
+    outputs: Sequence[Any], rules: Sequence[Rule] | None = None, after: Iterable[Any] = ()
 ) -> tuple[list[Any], list[str]]:
     """These values as the rules spell them, and a report.
 
@@ -33,11 +47,14 @@ def restated(
     """
     nodes = _region(outputs, {edge.node.id for edge in after})
     present = {node.op for node in nodes}
+    if rules is None:
+        names = {op.name for op in present}
+        rules = [rule for marks, table in TABLES if marks & names for rule in table.RULES]
     if not any(rule.ops <= present for rule in rules):
         return list(outputs), []
-    table, moved, report = table_of(rules), _Moved(), list[str]()
+    table, moved, report = rows.table_of(rules), _Moved(), list[str]()
     for node in nodes:
-        with in_place_of(node):
+        with rewrite.in_place_of(node):
             moved.enter(node, _restated(node, table, moved, report))
     return [moved(edge) for edge in outputs], report
 
@@ -59,10 +76,11 @@ def _restated(node: Node, table: Table, moved: _Moved, report: list[str]) -> Any
     inputs = tuple(map(moved, node.inputs))
     found = None
     if node.op in table and not node.logs and len(node.avals) == 1:
-        site = Site(node.op, inputs, node.attrs)
-        for rule, match, found in firings(table, site, node.avals[0], may_be_literal=False):
-            report.append(described(rule, node, found))
-            keep_lines(found.node, chain.from_iterable(map(lines, (node, *match.nodes))))
+        site = pattern.Site(node.op, inputs, node.attrs)
+        for rule, match, found in rows.firings(table, site, node.avals[0], may_be_literal=False):
+            report.append(rows.described(rule, node, found))
+            lines = chain.from_iterable(map(rewrite.lines, (node, *match.nodes)))
+            rewrite.keep_lines(found.node, lines)
     if found is None and any(a is not b for a, b in zip(inputs, node.inputs, strict=True)):
         values = [edge.value if isinstance(edge, Literal) else edge for edge in inputs]
         found = bind(node.op, *values, **node.attrs)

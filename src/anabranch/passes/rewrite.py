@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
 from anabranch.core.bind import state
@@ -14,7 +13,6 @@ from anabranch.core.node import Literal, Node
 from anabranch.core.source import RawSource, Source
 
 
-@dataclass
 class Rewrite:
     """A pass's result: the new graph, what stands for each old node, and what was done.
 
@@ -24,12 +22,19 @@ class Rewrite:
         report: a line for each change.
     """
 
-    graph: Graph
-    mapping: dict[int, Any]
-    report: list[str] = field(default_factory=list)
-    _fixed: frozenset[int] = frozenset()
-    _owed: dict[int, list[RawSource]] = field(default_factory=dict, repr=False)
-    _given: dict[int, dict[RawSource, None]] = field(default_factory=dict, repr=False)
+    def __init__(
+        self,
+        graph: Graph,
+        mapping: dict[int, Any],
+        report: Iterable[str] = (),
+        fixed: frozenset[int] = frozenset(),
+    ) -> None:
+        self.graph = graph
+        self.mapping = mapping
+        self.report = list(report)
+        self._fixed = fixed
+        self._owed: dict[int, list[RawSource]] = {}
+        self._given: dict[int, dict[RawSource, None]] = {}
 
     def moved(self, edge: Any) -> Any:
         """The new edge or literal for an old one; literals stay."""
@@ -108,7 +113,7 @@ def copied(
     if first == len(graph.nodes):
         return Rewrite(graph, dict(enumerate(kept)))
     new = Graph(graph.name, graph.backend)
-    rewrite = Rewrite(new, {}, _fixed=frozenset(edge.node.id for edge in graph.outputs))
+    rewrite = Rewrite(new, {}, fixed=frozenset(edge.node.id for edge in graph.outputs))
     for node in kept[:first]:
         rewrite.mapping[node.id] = _copy(rewrite, node, _moved_inputs(rewrite, node))
     if replace is not None:

@@ -43,7 +43,7 @@ def test_names_attrs_constants_and_literals() -> None:
         'graph "a \\"quoted\\" name": 7 nodes, 1 parameter\n'
         '#0 parameter "x" : f32[2,3]\n'
         '#1 "c" = constant(value=[1, 2, 3]) : i64[3]\n'
-        "#2 constant(value=<9 values 365e3873b24c>) : f64[9]\n"
+        "#2 constant(value=<9 values 4e1d22d6257a>) : f64[9]\n"
         '#3 "y" = multiply(#0, #1) : f64[2,3]\n'
         "#4 sum(#3, axes=(1,), keepdims=False) : f64[2]\n"
         "#5 maximum(#0, float32(0.5)) : f32[2,3]\n"

@@ -14,7 +14,7 @@ from anabranch.ops.layout import broadcast_to, pad, permute, reshape
 from anabranch.ops.reduce import max_, sum_
 from anabranch.ops.select import absorb, absorb_either
 from anabranch.passes import algebra, run_passes
-from anabranch.passes.algebra import RULES, SPREADS
+from anabranch.passes.algebraic import RULES, SPREADS
 
 pytestmark = pytest.mark.usefixtures("on_reference")  # what is tried is no backend
 

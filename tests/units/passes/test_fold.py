@@ -9,7 +9,7 @@ import anabranch as ab
 from anabranch.core.bind import bind
 from anabranch.core.text import attr_text
 from anabranch.passes import fold, run_passes
-from anabranch.passes.fold import LARGEST
+from anabranch.passes.folding import LARGEST
 
 inf, nan = float("inf"), float("nan")
 

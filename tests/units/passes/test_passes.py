@@ -7,9 +7,9 @@ import pytest
 
 import anabranch as ab
 from anabranch.core.node import Literal
-from anabranch.passes.merge import merge
+from anabranch.passes.merging import merge
 from anabranch.passes.pipeline import DEFAULT, PASSES, run_passes
-from anabranch.passes.prune import prune
+from anabranch.passes.pruning import prune
 from anabranch.passes.rewrite import Rewrite, copied
 
 

@@ -6,6 +6,8 @@ import numpy as np
 
 import anabranch as ab
 from anabranch.passes import Rule, restated
+from anabranch.passes.restate import TABLES
+from anabranch.passes.stability import RULES
 
 X = np.array([-800.0, -1.0, 0.0, 3.0])
 
@@ -79,3 +81,10 @@ def test_rules_of_your_own_and_their_lines() -> None:
     (new,), (line,) = restated([outer], [rule])
     assert {s.line for s in new.node.sources} == {inner.source.line, outer.source.line}
     assert line.startswith("log exp: log (test_restate.py:")
+
+
+def test_each_row_of_a_table_has_one_of_the_ops_that_it_is_loaded_for() -> None:
+    for marks, table in TABLES:
+        for rule in table.RULES:
+            assert marks & {op.name for op in rule.ops}, rule.name
+    assert tuple(rule for _, table in TABLES for rule in table.RULES) == RULES

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.backends.reference import ReferenceBackend
+from anabranch.backends.reference import ReferenceExecutable
 from anabranch.passes import run_passes, stabilise
 from anabranch.passes.stability import RULES
 
@@ -150,7 +150,7 @@ def stable(function: Function, x: Any) -> tuple[ab.Graph, tuple[str, ...]]:
 
 
 def value(function: Function, x: Any) -> Any:
-    return ReferenceBackend().compile(stable(function, x)[0]).run([x])[0]
+    return ReferenceExecutable(stable(function, x)[0]).run([x])[0]
 
 
 def slope(function: Function, x: Any, order: int = 1) -> Any:
@@ -160,7 +160,7 @@ def slope(function: Function, x: Any, order: int = 1) -> Any:
     for _ in range(order):
         (out,) = ab.gradients(out if out.shape == () else ab.sum(out), list(graph.parameters))
     graph.set_outputs([out])
-    return ReferenceBackend().compile(graph).run([x])[0]
+    return ReferenceExecutable(graph).run([x])[0]
 
 
 def naive(function: Function, x: Any) -> Any:

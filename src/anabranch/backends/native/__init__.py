@@ -7,15 +7,17 @@ cannot be imported, graphs run on the reference backend instead, which is said o
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-from anabranch.backends.base import Capabilities, Executable
+from anabranch.backends.base import Capabilities, Executable, Wanted
 from anabranch.backends.reference import ReferenceBackend
-from anabranch.core.graph import Graph
-from anabranch.core.identity import all_parts
+from anabranch.core.late import LateModule
 from anabranch.core.source import warn
+
+if TYPE_CHECKING:
+    from anabranch.backends.native import executable as executables
+else:
+    executables = LateModule("anabranch.backends.native.executable")
 
 
 class NativeBackend:
@@ -27,27 +29,28 @@ class NativeBackend:
     name = "native"
     capabilities = Capabilities()
 
-    def compile(self, graph: Graph, donated: Mapping[int, int] | None = None) -> Executable:
-        parts = (graph, *all_parts(graph))
-        is_logged = any(node.logs for part in parts for node in part.nodes)
-        made = None if is_logged else _executable_type()
-        if made is not None:
-            executable: Executable = made(graph, donated)
-            return executable
-        stands_in = ReferenceBackend().compile(graph)
-        reason = "a value is logged at each run" if is_logged else "llvmlite cannot be imported"
-        stands_in.remark = f"{reason}, so {stands_in.remark}"
-        return stands_in
+    def compile(self, wanted: Wanted) -> Executable:
+        if wanted.is_logged:
+            return _stand_in(wanted, "a value is logged at each run")
+        try:
+            executable: Executable = executables.NativeExecutable(wanted)
+        except ImportError as error:
+            if not str(error.name).startswith("llvmlite"):
+                raise
+            _tell_once(str(error))
+            return _stand_in(wanted, "llvmlite cannot be imported")
+        return executable
 
 
-@functools.lru_cache(maxsize=1)
-def _executable_type() -> Any:
-    """The class that needs LLVM; None, with a warning, where there is none."""
-    try:
-        return importlib.import_module("anabranch.backends.native.executable").NativeExecutable
-    except ImportError as error:
-        warn(
-            f"the native backend needs llvmlite, which cannot be imported ({error}); graphs run on"
-            " the reference backend (pip install llvmlite)"
-        )
-        return None
+def _stand_in(wanted: Wanted, reason: str) -> Executable:
+    made = ReferenceBackend().compile(wanted)
+    made.remark = f"{reason}, so {made.remark}"
+    return made
+
+
+@functools.cache
+def _tell_once(error: str) -> None:
+    warn(
+        f"the native backend needs llvmlite, which cannot be imported ({error}); graphs run on"
+        " the reference backend (pip install llvmlite)"
+    )

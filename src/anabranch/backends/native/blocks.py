@@ -1,27 +1,28 @@
 """Large matrix products: packed blocks of both operands, and chunks that threads share.
 
 The scheme is that of Goto and van de Geijn (2008), in three levels. Blocks of A and B are copied
-into panels as a tile reads them; a panel of B stays in the first cache while tiles of A, which stay
-in the second, go by; both blocks stay in the last. Each block of the summed axis is one step that
-packs and one that multiplies; what it multiplies is cut into chunks in both axes of the result.
+into panels as a tile reads them; tiles of A, which stay in the second cache, go by a panel of B,
+and fetch the next one from the last cache on their way; both blocks stay there. Each block of the
+summed axis is one step that packs and one that multiplies; what it multiplies is cut into chunks in
+both axes of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from anabranch.backends.native.blockwise import BlockwiseCode, Finish
 from anabranch.backends.native.operands import SPEED, Operand, Shapes, second_cache
+from anabranch.backends.native.packing import Panel, packing
 from anabranch.backends.native.partition import CHUNK, MOST
 from anabranch.backends.native.schedule import Key
-from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, TileCode
+from anabranch.backends.native.tiles import FETCHED, TileCode
 from anabranch.backends.native.vectors import FROM_AFAR
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import is_half
 
-NEAR = second_cache() * 3 // 4  # bytes of A that should stay there; no result depends on it
+NEAR = second_cache() * 2 // 3  # bytes of A that should stay there; no result depends on it
 PACKED_B_FROM = 768 * 1024  # bytes of B, which is packed then if enough rows gain by it
 UNEVEN_FROM = 256 * 1024  # bytes of A whose rows all fall on the same places of a cache
 PAGE = 4096
@@ -62,6 +63,11 @@ class Side:
     room: int
     together: int
 
+    def steps_to_read(self, is_last: bool) -> tuple[int, int]:
+        """In elements, to the next row or column and along the summed axis, as tiles read it."""
+        panel = self.last if is_last and self.last else self.whole
+        return (1, panel.width) if self.packed else (self.step, self.depth_step)
+
     @property
     def panels(self) -> int:
         return -(-self.size // self.whole.width)
@@ -100,15 +106,10 @@ class BlockedCode(Writer):
         blocks = 1 if is_half(self._dtype) else -(-self._k // shapes.depth)
         self._depth = -(-self._k // blocks)  # halves are rounded once, so they have one block
         self._blocks = -(-self._k // self._depth)
-        tile = shapes.tile(m, self._n)
         packs_a, packs_b = self._packs(a, b)
-        if packs_a:
-            tile = replace(tile, a_step=tile.rows)
-        if packs_b:
-            tile = replace(tile, b_step=tile.columns)
-        self._tile = tile
-        self._a = self._side_a(m, a)
-        self._b = self._side_b(b)
+        self._tile = tile = replace(shapes.tile(m, self._n), padded=packs_b)
+        self._a = self._side_a(m, a, packs_a)
+        self._b = self._side_b(b, packs_b)
         self._finish = finish
         self._finishing: dict[tuple[int, int], BlockwiseCode] = {}  # by the size of a block
         self.pointers: list[Key] = []
@@ -142,26 +143,24 @@ class BlockedCode(Writer):
         packs_b = b_step != 1 or (bytes_b > PACKED_B_FROM and rows > few)
         return packs_a, packs_b
 
-    def _side_a(self, m: int, a: Operand) -> Side:
+    def _side_a(self, m: int, a: Operand, packed: bool) -> Side:
         rows, lanes = self._tile.rows, 2
         while lanes < min(rows, self._shapes.lanes):
             lanes *= 2
         whole = Panel(rows, rows, lanes, self._dtype)
         last = replace(whole, columns=m % rows) if m % rows else None
         step, depth_step = a.view.strides[-2:]
-        return self._side(m, whole, last, step, depth_step, self._tile.a_step is not None)
+        return self._side(m, whole, last, step, depth_step, packed)
 
-    def _side_b(self, b: Operand) -> Side:
+    def _side_b(self, b: Operand, packed: bool) -> Side:
         tile, rest = self._tile, self._n % self._tile.columns
         whole = Panel(tile.columns, tile.columns, tile.lanes, self._dtype)
         last = None
         if rest:
             self._last_tile = one = self._shapes.last(tile, rest)
-            width = one.vectors * one.lanes
-            self._last_tile = replace(one, b_step=width if tile.b_step else None)
-            last = Panel(width, rest, one.lanes, self._dtype)
+            last = Panel(one.vectors * one.lanes, rest, one.lanes, self._dtype)
         depth_step, step = b.view.strides[-2:]
-        return self._side(self._n, whole, last, step, depth_step, tile.b_step is not None)
+        return self._side(self._n, whole, last, step, depth_step, packed)
 
     def _side(
         self, size: int, whole: Panel, last: Panel | None, step: int, depth: int, packed: bool
@@ -217,15 +216,6 @@ class BlockedCode(Writer):
     def _bytes_on(self, base: str, bytes_: str) -> str:
         return self._new(f"getelementptr i8, ptr {base}, i64 {bytes_}")
 
-    @contextmanager
-    def _if(self, condition: str) -> Iterator[None]:
-        number = next(self._names)
-        self._line(f"br i1 {condition}, label %then{number}, label %end{number}")
-        self._label(f"then{number}")
-        yield
-        self._line(f"br label %end{number}")
-        self._label(f"end{number}")
-
     def _each(
         self, first: str, last: str, whole: str, has_rest: bool, do: Callable[[str, bool], None]
     ) -> None:
@@ -264,13 +254,8 @@ class BlockedCode(Writer):
             here = self._moved_on(source, self._dtype, start)
             there = self._bytes_on(to, self._int("mul", number, side.room))
             panel = side.last if is_last and side.last else side.whole
-            if side.step == 1:
-                name, steps = PackRows(panel, self.declared).name, f"i64 {side.depth_step}"
-            elif side.depth_step == 1 and panel.lanes > 1:
-                name, steps = PackColumns(panel, self.declared).name, f"i64 {side.step}"
-            else:
-                name = PackAny(panel, self.declared).name
-                steps = f"i64 {side.depth_step}, i64 {side.step}"
+            args = (side.step, side.depth_step, self._shapes.lanes, self.declared)
+            name, steps = packing(panel, *args)
             self._line(f"call void @{name}(i64 {depth}, ptr {here}, {steps}, ptr {there})")
 
         self._each(first, last, whole, side.last is not None, pack)
@@ -308,9 +293,11 @@ class BlockedCode(Writer):
                 a = self._panel_at(self._a, from_a, row)
                 start = self._int("mul", row, self._tile.rows * self._n)
                 out = self._moved_on(corner, self._dtype, start)
-                steps = f"i64 {self._a.step}, i64 {self._a.depth_step}"
-                given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {self._b.depth_step}"
-                self._line(f"call void @{name}({given}, ptr {out}, i64 {self._n}, i1 {adds})")
+                steps = "i64 {}, i64 {}".format(*self._a.steps_to_read(is_rest))
+                _, along = self._b.steps_to_read(is_last)
+                given = f"i64 {depth}, ptr {a}, {steps}, ptr {b}, i64 {along}"
+                given += f", ptr {out}, i64 {self._n}, i1 {adds}"
+                self._line(f"call void @{name}({given}, ptr {self._part(row, top, depth, b)})")
                 if self._finish:
                     start = self._int("mul", row, self._tile.rows)
                     self._finish_block(rows, tile.columns, start, column)
@@ -319,6 +306,14 @@ class BlockedCode(Writer):
 
         self._each(left, end, whole_panels, self._b.last is not None, panel)
         return self._text(f"define internal void @multiply_{self.name}(ptr %frame, i64 %chunk)")
+
+    def _part(self, row: str, top: str, depth: str, b: str) -> str:
+        """What of the next panel of B the tile in this row fetches: each of a chunk its part."""
+        if not self._b.packed:
+            return b
+        done = self._int("mul", self._int("sub", row, top), FETCHED)
+        before = self._int("add", self._int("mul", done, depth), self._b.room)
+        return self._bytes_on(b, before)
 
     def _finished(self, rows: int, columns: int) -> BlockwiseCode:
         """What finishes blocks of this size."""

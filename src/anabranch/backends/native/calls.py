@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from anabranch.backends.native import layout, target
+from anabranch.backends.native import layout, loading, modules
 
 PAUSE = -1  # the number of no node: only look for signals
 
@@ -86,17 +86,27 @@ define i32 @unlocked(ptr %program, ptr %given, ptr %workspace, ptr %context) {
 """
 
 
+def awaited() -> list[modules.Fixed]:
+    """The module of these functions, as long as it is not loaded."""
+    return [] if addresses.cache_info().currsize else [("calls", _text)]
+
+
 @functools.lru_cache(maxsize=1)
 def addresses() -> dict[str, int]:
     """Of the functions above, for as long as the process lives."""
-    ir = _IR.replace("COUNT", str(len(_FUNCTIONS)))
-    for place, name in enumerate(_FUNCTIONS):
-        ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
-    loaded = target.Loaded([target.object_code(ir)], ["table", "back", "unlocked"])
-    target.keep_for_good(loaded)
+    code = modules.fixed_code("calls", _text)
+    loaded = loading.Loaded([code], ["table", "back", "unlocked"])
+    loaded.keep_for_good()
     table = (ctypes.c_void_p * len(_FUNCTIONS)).from_address(loaded.addresses["table"])
     table[:] = [layout.address(name) for name in _FUNCTIONS]
     return dict(loaded.addresses)
+
+
+def _text() -> str:
+    ir = _IR.replace("COUNT", str(len(_FUNCTIONS)))
+    for place, name in enumerate(_FUNCTIONS):
+        ir = ir.replace(f"{{{name}}}", f"getelementptr (ptr, ptr @table, i64 {place})")
+    return ir
 
 
 class Context:

@@ -128,7 +128,7 @@ class ChunkWriter(Writer):
             with self._counted(node.avals[0].size) as element:
                 first = self._moved_on(parts, dtype, element)
                 self._join_one(node, first, step, self._moved_on(result, dtype, element))
-        return self._text(f"define internal void @join_{self.name}(ptr %frame)")
+        return self._text(f"define void @join_{self.name}(ptr %frame)")
 
     def _join_one(self, node: Node, first: str, step: int, result: str) -> None:
         """One sum of each chunk, from `first` on every `step` bytes."""

@@ -1,35 +1,42 @@
 """What is kept of a program: its machine code, and what must be known to run that.
 
 It is filed under the structure of the graph, the machine, and everything that decides what code
-is written, so that a process that compiles a known graph writes none.
+is written, so that a process that compiles a known graph writes none. Where only the library's own
+passes and ops take part, that is the graph as it was built, and no pass runs either.
 """
 
 from __future__ import annotations
 
 import functools
 import marshal
-import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.backends.native import disk, target
+import ml_dtypes
+import numpy as np
+
+from anabranch.backends.base import Wanted
+from anabranch.backends.native import calls, disk, machine, modules, pool, results
 from anabranch.backends.native.view import View
-from anabranch.core.config import options
+from anabranch.core.digest import key_of
 from anabranch.core.graph import Graph
-from anabranch.core.identity import all_parts, structure_hash
+from anabranch.core.identity import all_parts, structure_lines
 from anabranch.core.late import LateModule
+from anabranch.core.leaves import CONSTANT, LEAVES
 from anabranch.core.node import Literal
 from anabranch.core.op import Kernel, Op
 from anabranch.core.record import record
+from anabranch.core.registry import is_own
+from anabranch.core.values import as_dtype
 
 if TYPE_CHECKING:
     from anabranch.backends.native import program as programs
+    from anabranch.backends.native import target
 else:
     programs = LateModule("anabranch.backends.native.program")
-
-_ROOMS = ("core", "ops", "backends")  # what decides the code that is written for a graph
+    target = LateModule("anabranch.backends.native.target")
 
 
 @record
@@ -55,6 +62,9 @@ class Code:
         called: what it calls back for, by the number it asks with.
         time: about how long it takes on one thread, in ns.
         shares: whether threads share its work.
+        donated: for each parameter whose memory a result takes, that result.
+        constants: the arrays that a run is handed, in order.
+        is_as_built: whether its parameters and outputs are those of the graph as it was built.
     """
 
     objects: tuple[bytes, ...]
@@ -62,23 +72,44 @@ class Code:
     called: tuple[Callback, ...]
     time: float
     shares: bool
+    donated: dict[int, int]
+    constants: tuple[np.ndarray[Any, Any], ...]
+    is_as_built: bool
 
-    def parts(self) -> list[bytes]:
-        """As bytes for the disk."""
+    def parts(self, graph: Graph) -> list[bytes]:
+        """As bytes for the disk; arrays of this graph are named, others written out."""
+        own = {id(node.attrs["value"]): node.id for node in graph.nodes if node.op is CONSTANT}
         facts = {
             "workspace": self.workspace,
             "called": [asdict(one) for one in self.called],
             "time": self.time,
             "shares": self.shares,
+            "donated": self.donated,
         }
-        return [marshal.dumps(facts), *self.objects]
+        constants = [
+            own.get(id(array), (array.dtype.name, array.shape, array.tobytes()))
+            for array in self.constants
+        ]
+        return [marshal.dumps((facts, constants)), *self.objects]
 
     @classmethod
-    def of_parts(cls, parts: Sequence[bytes]) -> Code:
-        """What `parts` gave."""
-        facts = marshal.loads(parts[0])  # as much to be trusted as the machine code beside it
-        called = tuple(Callback(**one) for one in facts["called"])
-        return cls(tuple(parts[1:]), facts["workspace"], called, facts["time"], facts["shares"])
+    def of_parts(cls, parts: Sequence[bytes], graph: Graph) -> Code:
+        """What `parts` gave, for a graph of the same structure."""
+        # As much to be trusted as the machine code beside it.
+        facts, constants = marshal.loads(parts[0])
+        facts["called"] = tuple(Callback(**one) for one in facts["called"])
+        arrays = tuple(
+            graph.nodes[one].attrs["value"] if isinstance(one, int) else _array(*one)
+            for one in constants
+        )
+        return cls(tuple(parts[1:]), constants=arrays, is_as_built=True, **facts)
+
+
+def _array(dtype: str, shape: tuple[int, ...], content: bytes) -> np.ndarray[Any, Any]:
+    array = np.empty(shape, as_dtype(dtype))
+    array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8)
+    array.flags.writeable = False
+    return array
 
 
 def view_of(found: Any) -> View:
@@ -87,27 +118,43 @@ def view_of(found: Any) -> View:
     return View(tuple(shape), tuple(strides), offset)
 
 
-def code_of(graph: Graph, donated: Mapping[int, int]) -> Code:
-    """The code of a graph for this machine: from the disk, or written now."""
-    store = disk.store()
-    key = None if store is None else _key(graph, donated)
-    if store is None or key is None:
-        return written(_program(graph, donated), target.object_code)
+def code_of(wanted: Wanted, made_of: Callable[[], Graph]) -> Code:
+    """The code of a graph for this machine: from the disk, or written now.
+
+    `made_of` gives the optimised graph in terms of ops that have code of their own.
+    """
+    store, source = disk.store(), machine.library()
+    identity = machine.identity()
+    if store is None or source is None or identity is None:
+        return _written(wanted, made_of(), is_kept=store is not None)
+    # Where others' passes or ops take part, only what they made says what will run.
+    graph = wanted.built if _is_all_ours(wanted) else made_of()
+    described = _described(graph)
+    if described is None:
+        return _written(wanted, made_of(), is_kept=True)
+    settings = repr((wanted.passes, wanted.given, wanted.options))
+    key = key_of("program", described, settings, source, *_VERSIONS, *identity)
     found = store.read(key)
     if found is not None:
         disk.counts.found += 1
-        return Code.of_parts(found)
-    code = written(_program(graph, donated), target.emitted)
-    store.write(key, code.parts())
+        return Code.of_parts(found, graph)
+    code = _written(wanted, made_of(), is_kept=False)
+    if code.is_as_built and machine.is_still(source):
+        store.write(key, code.parts(graph))
     return code
 
 
-def _program(graph: Graph, donated: Mapping[int, int]) -> programs.Program:
-    return programs.Program(graph, target.host().vector_bytes, donated)
+# What folds constants, and lays out what is kept.
+_VERSIONS = sys.version, np.__version__, ml_dtypes.__version__
 
 
-def written(program: programs.Program, emit: Any) -> Code:
-    """The code of a program, by this way from IR to machine code."""
+def _written(wanted: Wanted, graph: Graph, is_kept: bool) -> Code:
+    """The code of a graph; what it shares with others is kept on disk, or each of its modules."""
+    with modules.made_meanwhile([*calls.awaited(), *results.awaited()]):
+        program = programs.Program(graph, target.host().vector_bytes, wanted.donated)
+        with modules.made_meanwhile(pool.awaited() if program.shares else []):
+            kept = program.modules if is_kept else program.shared
+            objects = modules.object_codes(program.modules, kept)
     called = tuple(
         Callback(
             node.id,
@@ -115,8 +162,9 @@ def written(program: programs.Program, emit: Any) -> Code:
         )
         for node in program.called
     )
-    objects = tuple(emit(text) for text in program.modules)
-    return Code(objects, program.workspace, called, program.time, program.shares)
+    constants = tuple(node.attrs["value"] for node in program.constants)
+    known = program.workspace, called, program.time, program.shares
+    return Code(objects, *known, wanted.donated, constants, _is_as_built(wanted))
 
 
 def _view(program: programs.Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:
@@ -124,16 +172,35 @@ def _view(program: programs.Program, edge: Any) -> tuple[int, Sequence[int], Seq
     return view.offset, view.shape, view.strides
 
 
-def _key(graph: Graph, donated: Mapping[int, int]) -> str | None:
-    """What the code of a graph is filed under; None where that cannot be said beforehand."""
-    source = _source()
-    ops = sorted(set(_ops(graph)), key=lambda op: op.name)
-    rules = [f"{op.name} {_rule(op.scalar)} {_rule(op.lower)}" for op in ops]
-    if source is None or any("?" in rule for rule in rules):
+def _is_as_built(wanted: Wanted) -> bool:
+    """Whether a run of the optimised graph takes and gives what the graph as built does."""
+    built, optimised = wanted.built, wanted.optimised
+    avals = [[node.avals[0] for node in graph.parameters] for graph in (built, optimised)]
+    if avals[0] != avals[1] or any(isinstance(edge, Literal) for edge in optimised.outputs):
+        return False
+    return [e.aval for e in built.outputs] == [e.aval for e in optimised.outputs]
+
+
+# What a program is filed under
+
+
+def _is_all_ours(wanted: Wanted) -> bool:
+    """Whether the graph as built decides, with this library, what will run."""
+    return wanted.passes is not None and all(map(_is_ours_alone, set(_ops(wanted.built))))
+
+
+def _is_ours_alone(op: Op) -> bool:
+    return op in LEAVES or is_own(op)
+
+
+def _described(graph: Graph) -> str | None:
+    """What decides the code of a graph; None where that cannot be said."""
+    others = sorted({op for op in _ops(graph) if not _is_ours_alone(op)}, key=lambda op: op.name)
+    rules = [f"{op.name} {_rule(op.scalar)} {_rule(op.lower)}" for op in others]
+    if any("?" in rule for rule in rules):
         return None
-    settings = repr((options(), sorted(donated.items())))
-    texts = structure_hash(graph), *rules, settings, source, *target.identity()
-    return disk.key_of("program", *texts)
+    text = "\n".join([*rules, *structure_lines(graph)])
+    return None if " at 0x" in text else text  # an attr that is another one in each process
 
 
 def _ops(graph: Graph) -> Iterator[Op]:
@@ -160,21 +227,3 @@ def _is_ours(function: Any) -> bool:
         return False
     cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
     return all(map(_is_ours, filter(callable, cells)))
-
-
-@functools.lru_cache(maxsize=1)
-def _source() -> str | None:
-    """A digest of the library's own files that decide what is written; None without files."""
-    root = Path(__file__).parents[2]
-    found = (one for room in _ROOMS for one in sorted(os.walk(root / room)))
-    files = [os.path.join(at, n) for at, _, names in found for n in sorted(names) if _is_code(n)]
-    return disk.key_of(*map(_content, files)) if files else None
-
-
-def _is_code(name: str) -> bool:
-    return name.endswith((".py", ".ll"))
-
-
-def _content(file: str) -> bytes:
-    with open(file, "rb", buffering=0) as opened:
-        return opened.read()

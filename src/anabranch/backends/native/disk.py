@@ -15,32 +15,32 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import types
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from anabranch.core.digest import SIZE, digest
 from anabranch.core.late import LateModule
 from anabranch.core.source import warn
 
 if TYPE_CHECKING:
-    import hashlib
+    import pathlib
     import tempfile
+    from pathlib import Path
 else:
-    hashlib = LateModule("hashlib")
+    pathlib = LateModule("pathlib")
     tempfile = LateModule("tempfile")
 
 DIRECTORY, BOUND = "ANABRANCH_CACHE_DIR", "ANABRANCH_CACHE_BYTES"
 _MOST = 256 * 2**20
-_MAGIC = b"anabranch code 1\n"
+_MAGIC = b"anabranch code 2\n"
 _SUFFIX, _UNFINISHED = ".code", ".part"
 _ABANDONED = 3600.0  # seconds after which an unfinished file has nobody who finishes it
 _SHRUNK = 0.8  # of the bound, when it has been passed
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass
-class Counts:
+class Counts(types.SimpleNamespace):
     """What a process has done so far.
 
     Attributes:
@@ -48,41 +48,39 @@ class Counts:
         found: pieces of machine code that were found on disk.
     """
 
-    emitted: int = 0
-    found: int = 0
+    emitted: int
+    found: int
 
 
-counts = Counts()
-
-
-def key_of(*parts: str | bytes) -> str:
-    """The key for what these parts determine."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(struct.pack("<Q", len(data)))
-        digest.update(data)
-    return digest.hexdigest()
+counts = Counts(emitted=0, found=0)
 
 
 class Store:
     """The entries of one directory.
 
     Attributes:
-        directory: where they lie.
         bound: how many bytes they may take together.
     """
 
-    def __init__(self, directory: Path, bound: int) -> None:
-        self.directory = directory
+    def __init__(self, directory: str | Path, bound: int) -> None:
+        self._directory = os.fspath(directory)
         self.bound = bound
         self._is_refused = False
         self._lock = threading.Lock()
 
+    @property
+    def directory(self) -> Path:
+        """Where they lie."""
+        return pathlib.Path(self._directory)
+
+    def holds(self, key: str) -> bool:
+        """Whether something was written under a key."""
+        return os.path.exists(self._path(key))
+
     def read(self, key: str) -> list[bytes] | None:
         """What was written under a key; None if that is not there, damaged or not to be trusted."""
         path = self._path(key)
-        if self._is_refused or not path.exists() or not self._is_trusted():
+        if self._is_refused or not os.path.exists(path) or not self._is_trusted():
             return None
         try:
             content = _unpacked(key, _read(path))
@@ -90,19 +88,26 @@ class Store:
             return None
         with contextlib.suppress(OSError):
             if content is None:
-                path.unlink()
+                os.unlink(path)
             else:
                 os.utime(path)  # it was of use just now
         return content
 
     def write(self, key: str, parts: Sequence[bytes]) -> None:
         """Keep these under a key, where that is possible."""
-        data = _packed(key, parts)
-        if self._is_refused or len(data) > self.bound // 2 or not self._is_trusted(make=True):
+        self.write_all({key: parts})
+
+    def write_all(self, entries: Mapping[str, Sequence[bytes]]) -> None:
+        """The same for several keys, after which the directory is looked through once."""
+        packed = {self._path(key): _packed(key, parts) for key, parts in entries.items()}
+        fitting = {path: data for path, data in packed.items() if len(data) <= self.bound // 2}
+        if self._is_refused or not fitting or not self._is_trusted(make=True):
             return
         try:
             with self._lock:
-                self._put(self._path(key), data)
+                for path, data in fitting.items():
+                    self._put(path, data)
+                self._shrink(fitting.keys())
         except OSError as error:
             self._refuse(f"cannot be written ({error.strerror or error})")
 
@@ -115,23 +120,22 @@ class Store:
         """The bytes of all entries."""
         return sum(size for _, size, _ in self._entries())
 
-    def _path(self, key: str) -> Path:
-        return self.directory / f"{key}{_SUFFIX}"
+    def _path(self, key: str) -> str:
+        return os.path.join(self._directory, f"{key}{_SUFFIX}")
 
-    def _put(self, path: Path, data: bytes) -> None:
-        handle, name = tempfile.mkstemp(_UNFINISHED, dir=self.directory)
+    def _put(self, path: str, data: bytes) -> None:
+        handle, name = tempfile.mkstemp(_UNFINISHED, dir=self._directory)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
             os.replace(name, path)
         except OSError:
-            _remove(Path(name))
+            _remove(name)
             raise
-        self._shrink(path)
 
-    def _shrink(self, newest: Path) -> None:
+    def _shrink(self, newest: Collection[str]) -> None:
         """Remove what was not used for longest, if the entries, other processes' too, are many."""
-        entries = sorted(self._entries(), key=lambda entry: (entry[0] == newest, entry[2]))
+        entries = sorted(self._entries(), key=lambda entry: (entry[0] in newest, entry[2]))
         size = sum(size for _, size, _ in entries)
         if size <= self.bound:
             return
@@ -140,28 +144,28 @@ class Store:
                 break
             size -= length * _remove(path)
 
-    def _entries(self) -> Iterator[tuple[Path, int, float]]:
+    def _entries(self) -> Iterator[tuple[str, int, float]]:
         """Path, bytes and time of last use of each; what nobody will finish goes on the way."""
         try:
-            found = list(os.scandir(self.directory))
+            found = list(os.scandir(self._directory))
         except OSError:
             return
         for entry in found:
             with contextlib.suppress(OSError):
                 known = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(_SUFFIX):
-                    yield Path(entry.path), known.st_size, known.st_mtime
+                    yield entry.path, known.st_size, known.st_mtime
                 elif entry.name.endswith(_UNFINISHED) and (
                     time.time() - known.st_mtime > _ABANDONED
                 ):
-                    _remove(Path(entry.path))
+                    _remove(entry.path)
 
     def _is_trusted(self, make: bool = False) -> bool:
         """Whether the directory is the user's alone; if not, that is said once."""
         try:
             if make:
-                self.directory.mkdir(0o700, parents=True, exist_ok=True)
-            found = self.directory.stat()
+                os.makedirs(self._directory, 0o700, exist_ok=True)
+            found = os.stat(self._directory)
         except OSError as error:
             return self._refuse(f"cannot be used ({error.strerror or error})")
         reason = _against(found)
@@ -170,7 +174,7 @@ class Store:
     def _refuse(self, reason: str) -> bool:
         """Use the directory no more, and say why; gives False."""
         self._is_refused = True
-        _warn(f"the cache of compiled code, {self.directory}, {reason}; code is compiled anew")
+        _warn(f"the cache of compiled code, {self._directory}, {reason}; code is compiled anew")
         return False
 
 
@@ -184,7 +188,7 @@ def store() -> Store | None:
     except ValueError:
         _warn(f"{BOUND} must be a number of bytes, not {os.environ[BOUND]!r}")
         bound = _MOST
-    directory = Path(named) if named else _users_own()
+    directory = named or _users_own()
     if directory is None or bound <= 0:
         return None
     wanted = (directory, bound)
@@ -193,7 +197,7 @@ def store() -> Store | None:
     return _stores[wanted]
 
 
-_stores: dict[tuple[Path, int], Store] = {}
+_stores: dict[tuple[str, int], Store] = {}
 _told: set[str] = set()
 
 
@@ -203,25 +207,25 @@ def _warn(text: str) -> None:
         warn(text)
 
 
-def _users_own() -> Path | None:
+def _users_own() -> str | None:
     """Where this user's caches lie on this system; None where there is no home."""
-    try:
-        home = Path.home()
-    except RuntimeError:
+    home = os.path.expanduser("~")
+    if home == "~":
         return None
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-        return base / "anabranch" / "cache"
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+        return os.path.join(base, "anabranch", "cache")
     if sys.platform == "darwin":
-        return home / "Library" / "Caches" / "anabranch"
+        return os.path.join(home, "Library", "Caches", "anabranch")
     named = os.environ.get("XDG_CACHE_HOME")  # which must be absolute to count
-    return (Path(named) if named and os.path.isabs(named) else home / ".cache") / "anabranch"
+    base = named if named and os.path.isabs(named) else os.path.join(home, ".cache")
+    return os.path.join(base, "anabranch")
 
 
 # Bytes
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
     """The content of a file that is the user's alone; nothing of any other."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
@@ -247,7 +251,7 @@ def _packed(key: str, parts: Sequence[bytes]) -> bytes:
 
 def _unpacked(key: str, data: bytes) -> list[bytes] | None:
     """The parts of an entry; None if it is damaged or another's."""
-    start = len(_MAGIC) + 32
+    start = len(_MAGIC) + SIZE
     body = data[start:]
     if data[:start] != _MAGIC + _checksum(key, body):
         return None
@@ -261,12 +265,14 @@ def _unpacked(key: str, data: bytes) -> list[bytes] | None:
 
 
 def _checksum(key: str, body: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + body).digest()
+    made = digest(key.encode())
+    made.update(body)
+    return bytes(made.digest())
 
 
-def _remove(path: Path) -> bool:
+def _remove(path: str) -> bool:
     try:
-        path.unlink()
+        os.unlink(path)
     except OSError:
         return False
     return True

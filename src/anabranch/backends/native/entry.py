@@ -7,28 +7,17 @@ does not expect, it hands on to a function written in Python.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Box, Call, Pattern, Same
+from anabranch.backends.base import Box, Pattern, Same
 from anabranch.backends.native import layout
+from anabranch.backends.native.described import Objects, Way, interned
 from anabranch.backends.native.results import size_class
 from anabranch.backends.native.taking import Taking
 from anabranch.core.aval import Aval
-
-_FASTCALL_WITH_KEYWORDS = 0x80 | 0x2
-
-
-class _MethodDef(ctypes.Structure):
-    _fields_ = (
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    )
 
 
 class Text(Taking):
@@ -38,29 +27,19 @@ class Text(Taking):
     donated argument. What was made before a failure is dropped; `owned` says what that is.
     """
 
-    def __init__(
-        self,
-        call: Call,
-        parameters: Sequence[Aval],
-        constants: int,
-        outputs: Sequence[Aval],
-        donated: Mapping[int, int],
-        workspace: int,
-        pooled: bool,
-        is_long: bool,
-    ) -> None:
-        super().__init__(call, parameters, list(donated))
-        self._constants = constants
-        self._outputs = outputs
-        self._reused = {output: parameter for parameter, output in donated.items()}
-        self._pooled = pooled
-        self._is_long = is_long
+    def __init__(self, way: Way, objects: Objects) -> None:
+        super().__init__(way, objects)
+        self._constants = way.constants
+        self._outputs = way.outputs
+        self._reused = {output: parameter for parameter, output in way.donated.items()}
+        self._pooled = way.pooled
+        self._is_long = way.is_long
         self._count = 0  # of objects that are owned
         self._late: list[Callable[[], None]] = []  # writes what stands behind the run
-        self._write(workspace)
+        self._write(way.workspace)
         head = [f"@table = global [{len(self.slots)} x ptr] zeroinitializer"]
         head.append("@zero = internal constant [16 x i8] zeroinitializer, align 16")
-        for i, aval in enumerate(outputs):
+        for i, aval in enumerate(self._outputs):
             if aval.shape:
                 lengths = ", ".join(f"i64 {n}" for n in aval.shape)
                 head.append(f"@shape{i} = internal constant [{aval.ndim} x i64] [{lengths}]")
@@ -212,7 +191,7 @@ class Text(Taking):
         packed = self._new_object(held)
         for key, part in parts:
             place = self._packed(part, results)
-            entry = f"ptr {held}", f"ptr {self._object(key)}"
+            entry = f"ptr {held}", f"ptr {self._object(interned(key))}"
             none = f"ptr {self._object(None)}"
             status = self._call("i32", "PyDict_SetItem", *entry, none)
             self._go_on_if(self._is("i32", status, 0), "give_up")
@@ -244,18 +223,3 @@ class Text(Taking):
         if workspace:
             self._put_back(space)
         self._go_on_if(self._is("i32", status, 0), "give_up")  # what was raised leaves
-
-
-# The function object
-
-
-def python_function(
-    name: str, code: int, keeper: Any, flags: int = _FASTCALL_WITH_KEYWORDS
-) -> Callable[..., Any]:
-    """Machine code as a Python function, which keeps `keeper` alive and is given it."""
-    definition = _MethodDef(name.encode(), code, flags, None)
-    keeper.definition = definition
-    kind = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    make = kind(("PyCFunction_NewEx", ctypes.pythonapi))
-    function: Callable[..., Any] = make(ctypes.addressof(definition), keeper, None)
-    return function

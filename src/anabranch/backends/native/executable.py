@@ -6,36 +6,37 @@ import ctypes
 import functools
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.backends.base import Call
-from anabranch.backends.native import calls, entry, layout, pool, target
+from anabranch.backends.base import Call, Wanted
+from anabranch.backends.native import calls, layout, loading, modules, pool
 from anabranch.backends.native.code import Callback, code_of, view_of
-from anabranch.backends.native.expand import constants_of, expanded
+from anabranch.backends.native.described import Way, are_found, is_taken
+from anabranch.backends.native.methods import free_workspace, python_function
 from anabranch.backends.native.results import result_pool
-from anabranch.backends.native.table import free_workspace
-from anabranch.backends.native.taking import are_found, is_taken
 from anabranch.backends.native.view import View
 from anabranch.backends.reference import blame, reference
 from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
-from anabranch.core.config import config, options
 from anabranch.core.graph import Graph
 from anabranch.core.late import LateModule
 from anabranch.core.node import Literal
 from anabranch.core.values import settled
 
 if TYPE_CHECKING:
-    from anabranch.backends.native import account, timing
+    from anabranch.backends.native import account, entry, expand, target, timing
     from anabranch.backends.native import program as programs
     from anabranch.backends.native import raw as unchecked
     from anabranch.backends.plan import Plan, Timing
 else:  # what writes code and looks at it is not loaded where the code is on disk
     account = LateModule("anabranch.backends.native.account")
+    entry = LateModule("anabranch.backends.native.entry")
+    expand = LateModule("anabranch.backends.native.expand")
     programs = LateModule("anabranch.backends.native.program")
+    target = LateModule("anabranch.backends.native.target")
     timing = LateModule("anabranch.backends.native.timing")
     unchecked = LateModule("anabranch.backends.native.raw")
 
@@ -46,31 +47,30 @@ _LARGE = 65_536  # bytes of a result from which on its pages cost more than a lo
 class NativeExecutable:
     """Parameters in, outputs out; several threads may run it at once."""
 
-    def __init__(self, graph: Graph, donated: Mapping[int, int] | None = None) -> None:
-        self._graph = graph
-        self.donated = donated or {}
-        self._contracts = options().contract  # what is looked at later is what was made
-        self.made_of = expanded(graph)
-        self.code = code = code_of(self.made_of, self.donated)
-        self._constants = [node.attrs["value"] for node in constants_of(self.made_of)]
-        self._context = calls.Context(
-            _Islands([_IslandCall(self.made_of, one) for one in code.called])
-        )
-        self._loaded = target.Loaded(code.objects, ["entry"], pool.imports(code.shares))
-        self._dtypes = [node.avals[0].dtype for node in graph.parameters]
+    def __init__(self, wanted: Wanted) -> None:
+        made = _Made(wanted)
+        self._wanted, self._made = wanted, made
+        self.code = code = code_of(wanted, made)
+        self.donated = code.donated
+        graph = wanted.built if code.is_as_built else wanted.optimised
+        self._parameters = [(str(node.name), node.avals[0]) for node in graph.parameters]
+        self._outputs = graph.outputs
+        self._constants = code.constants
+        self._context = calls.Context(_Islands(made, code.called))
+        self._loaded = loading.Loaded(code.objects, ["entry"], pool.imports(code.shares))
+        self._dtypes = [aval.dtype for _, aval in self._parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
         _executables.add(self)
 
     @functools.cached_property
     def program(self) -> programs.Program:
         """How the code was written; for looking at it, since runs need none of this."""
-        with config(contract=self._contracts):
-            return programs.Program(self.made_of, target.host().vector_bytes, self.donated)
+        with self._wanted.as_asked():  # what is looked at later is what was made
+            return programs.Program(self._made(), target.host().vector_bytes, self.donated)
 
     def function(self, call: Call) -> Callable[..., Any] | None:
         """The program as a Python function of its parameters; None where there can be none."""
-        outputs, parameters = self._graph.outputs, self._graph.parameters
-        avals = [node.avals[0] for node in parameters]
+        outputs, avals = self._outputs, [aval for _, aval in self._parameters]
         if (
             not layout.is_known()
             or any(isinstance(edge, Literal) for edge in outputs)
@@ -85,23 +85,30 @@ class NativeExecutable:
         spares = result_pool()
         constants, workspace = len(self._constants), self.code.workspace
         rest = self.donated, workspace, spares is not None, self.code.time > LONG
-        text = entry.Text(call, avals, constants, results, *rest)
-        loaded = target.Loaded([target.object_code(text.ir)], ["call", "table"])
+        way = Way(call, avals, constants, results, *rest)
+        described, objects = way.described()
+
+        def write() -> modules.Written:
+            text = entry.Text(way, objects)
+            return text.ir, list(text.slots)
+
+        code, slots = modules.described_code(described, write)
+        loaded = loading.Loaded([code], ["call", "table"])
         resting = ctypes.c_void_p()  # the workspace that no call is using
-        held = {**text.objects, "slow": call.slow}
-        pointers = (ctypes.c_void_p * len(text.slots)).from_address(loaded.addresses["table"])
-        for slot, place in text.slots.items():
-            pointers[place] = id(held[slot]) if slot in held else self._address(slot, resting)
+        held = {f"object {i}": one for i, one in enumerate(objects.held)} | {"slow": call.slow}
+        pointers = (ctypes.c_void_p * len(slots)).from_address(loaded.addresses["table"])
+        pointers[:] = [
+            id(held[slot]) if slot in held else self._address(slot, resting) for slot in slots
+        ]
         keeper = _Keeper(loaded, resting, workspace, held, self)
-        return entry.python_function(call.name, loaded.addresses["call"], keeper)
+        return python_function(call.name, loaded.addresses["call"], keeper)
 
     def raw(self, captured: Sequence[np.ndarray[Any, Any]]) -> unchecked.Raw | None:
         """The program without checks; None if it has a result that is a fixed number."""
-        if any(isinstance(edge, Literal) for edge in self._graph.outputs):
+        if any(isinstance(edge, Literal) for edge in self._outputs):
             return None
-        count = len(self._graph.parameters) - len(captured)
-        parameters = [(str(node.name), node.avals[0]) for node in self._graph.parameters[:count]]
-        outputs = [(f"result {i}", edge.aval) for i, edge in enumerate(self._graph.outputs)]
+        parameters = self._parameters[: len(self._parameters) - len(captured)]
+        outputs = [(f"result {i}", edge.aval) for i, edge in enumerate(self._outputs)]
         first, second = (
             [unchecked.Slot(name, aval.dtype, aval.shape) for name, aval in one]
             for one in (parameters, outputs)
@@ -135,7 +142,7 @@ class NativeExecutable:
         outputs = self.filled(functools.partial(calls.unlocked(), program), arguments)
         return [
             edge.value if array is None else _result(array, edge.aval)
-            for array, edge in zip(outputs, self._graph.outputs, strict=True)
+            for array, edge in zip(outputs, self._outputs, strict=True)
         ]
 
     def filled(
@@ -151,7 +158,7 @@ class NativeExecutable:
             given[parameter] = reused[output] = arguments[parameter]
         outputs = [
             None if isinstance(edge, Literal) else reused[i] if i in reused else _fresh(edge.aval)
-            for i, edge in enumerate(self._graph.outputs)
+            for i, edge in enumerate(self._outputs)
         ]
         addresses = [
             0 if array is None else array.ctypes.data
@@ -176,8 +183,8 @@ class NativeExecutable:
 
     def timing(self, arguments: Sequence[Any]) -> Timing | None:
         """Seconds for each step, measured in a build of the same program that looks at a clock."""
-        with config(contract=self._contracts):
-            return timing.measured(self, self.made_of, arguments)
+        with self._wanted.as_asked():
+            return timing.measured(self, self._made(), arguments)
 
     def _workspace(self) -> np.ndarray[Any, Any]:
         try:
@@ -198,7 +205,7 @@ class _Keeper:
     definition: Any = None
 
     def __init__(
-        self, loaded: target.Loaded, resting: ctypes.c_void_p, size: int, *held: Any
+        self, loaded: loading.Loaded, resting: ctypes.c_void_p, size: int, *held: Any
     ) -> None:
         self._resting = resting
         self._size = size
@@ -229,14 +236,34 @@ def _give_workspaces(_: int) -> int:
 spare.when_trimmed(_give_workspaces)
 
 
+class _Made:
+    """The optimised graph in terms of ops that have code of their own, once it is asked for."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+
+    @functools.cached_property
+    def _graph(self) -> Graph:
+        with self._wanted.as_asked():
+            return expand.expanded(self._wanted.optimised)
+
+    def __call__(self) -> Graph:
+        return self._graph
+
+
 class _Islands:
     """What a program calls back: it holds no executable, which holds it."""
 
-    def __init__(self, islands: Sequence[_IslandCall]) -> None:
-        self._islands = islands
+    def __init__(self, made: _Made, called: Sequence[Callback]) -> None:
+        self._made = made
+        self._called = called
+        self._islands: dict[int, _IslandCall] = {}
 
     def __call__(self, number: int, frame: int) -> None:
-        self._islands[number].run(frame)
+        island = self._islands.get(number)
+        if island is None:
+            island = self._islands[number] = _IslandCall(self._made(), self._called[number])
+        island.run(frame)
 
 
 class _IslandCall:

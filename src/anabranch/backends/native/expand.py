@@ -16,7 +16,7 @@ from anabranch.core.op import MadeOf
 from anabranch.ops.elementwise import astype, multiply
 from anabranch.ops.layout import reshape
 from anabranch.ops.reduce import sum_
-from anabranch.passes.merge import merge
+from anabranch.passes.merging import merge
 from anabranch.passes.rewrite import in_place_of
 
 PRODUCT = "product"  # what the records of such ops say

@@ -22,7 +22,7 @@ class Halved(NamedTuple):
         turned: bits whose last ones are the exponent of 4 p.
         u, v: c - r and c + r for 2a = -log(p) - 2r, with r coth(r) = 1 + c.
         square: r * r.
-        top: (1 + u) - p (1 + v).
+        top: (1 + u) - p (1 + v), in two parts.
         q, rest: 1 / ((1 + u) + p (1 + v)) = q (1 + rest).
     """
 
@@ -31,7 +31,7 @@ class Halved(NamedTuple):
     v: Val
     c: Val
     square: Val
-    top: Val
+    top: Parts
     q: Val
     rest: Val
 
@@ -222,14 +222,16 @@ class Exponentials(Functions):
         c = self.multiply(square, self.horner(square, self.table(x, "COTH")))
         u, v = self.subtract(c, r), self.add(c, r)
         one, p = self._c(x, 1.0), self._quarter_or_zero(turned, x.dtype)
-        top = self.add(self.subtract(one, p), self.fma(self.negative(p), v, u))
+        less, part = self.subtract(one, p), self.fma(self.negative(p), v, u)
+        top = self.add(less, part)
+        top_rest = self.subtract(part, self.subtract(top, less))
         part = self.fma(p, v, u)
         bottom = self.add(self.add(one, p), part)
         lost = self.subtract(part, self.subtract(self.subtract(bottom, one), p))
         q = self.divide(one, bottom)
         minus = self.negative(q)
         rest = self.fma(minus, lost, self.fma(minus, bottom, one))
-        return Halved(turned, u, v, c, square, top, q, rest)
+        return Halved(turned, u, v, c, square, (top, top_rest), q, rest)
 
     def _quarter_or_zero(self, turned: Val, dtype: DType) -> Val:
         """2**(n - 2) for what the bits end with, at most 2; 0 where it is no normal number."""
@@ -241,8 +243,9 @@ class Exponentials(Functions):
     @on_floats
     def tanh(self, x: Val) -> Val:
         h = self._halved(x)
-        more = self.multiply(h.top, self.multiply(h.q, h.rest))
-        return self.copysign(self.fma(h.top, h.q, more), x)
+        top, top_rest = h.top
+        more = self.multiply(h.q, self.fma(top, h.rest, top_rest))
+        return self.copysign(self.fma(top, h.q, more), x)
 
     @on_floats
     def sigmoid(self, x: Val) -> Val:

@@ -113,6 +113,10 @@ class Instructions:
         if count == self.lanes:
             self.lines.append(f"  store {kind} {text}, ptr {pointer}, align {size}")
             return
+        if count == 1:  # LLVM 20 writes too much where it finds one lane of a narrowed vector
+            first = self.once(f"extractelement {kind} {text}, i32 0")
+            self.lines.append(f"  store {element} {first}, ptr {pointer}, align {size}")
+            return
         function = f"@llvm.masked.store.{self.suffix(element)}.p0"
         self.declared.add(f"declare void {function}({kind}, ptr, i32, <{self.lanes} x i1>)")
         given = f"{kind} {text}, ptr {pointer}, i32 {size}, {self.first_lanes(count)}"

@@ -22,8 +22,7 @@ def asked(name: str, number: int, frame: str) -> list[str]:
 def entry_of(parts: int, is_timed: bool) -> str:
     """The entry of a program in parts: one after the other, until one fails."""
     clock = ", ptr %clock, ptr %times" if is_timed else ""
-    lines = [f"declare i32 @part{i}(ptr, ptr, ptr)" for i in range(parts)]
-    lines += [f"define i32 @entry({TAKEN}{clock}) {{", "entry:"]
+    lines = [f"define i32 @entry({TAKEN}{clock}) {{", "entry:"]
     if is_timed:
         lines += [*_noted(0), *_noted(1)]
     for i in range(parts):
@@ -35,7 +34,7 @@ def entry_of(parts: int, is_timed: bool) -> str:
         ]
         if is_timed:
             lines += _noted(i + 2)
-    return "\n".join([*lines, "  ret i32 0", "failed:", "  ret i32 1", "}", ""])
+    return "\n".join([*lines, "  ret i32 0", "failed:", "  ret i32 1", "}"])
 
 
 def _noted(place: int) -> list[str]:

@@ -68,7 +68,7 @@ class LoopCode(CheckedWriter):
             self._begin_chunk(self.cut)
         self._write()
         self._lines[:0] = self._room_of_sums()
-        texts = [self._text(f"define internal void @{self.name}({self._arguments()})")]
+        texts = [self._text(f"define void @{self.name}({self._arguments()})")]
         if self._parts:
             texts.append(self._joining())
         return "\n".join([*texts, *self._careful])

@@ -12,10 +12,13 @@ from anabranch.backends.native.tiles import Tile
 from anabranch.backends.native.view import View
 from anabranch.core.dtype import DType
 
-# By the bytes of vector registers: rows of a tile at most, and its vectors. What AVX-512 has 32 of,
-# AVX2 and SSE2 have 16 of; NEON has 32 as well, of 16 bytes, and tiles of four are as wide.
-_TILES = {64: (14, 2), 32: (6, 2), 16: (6, 2)}
-_NEON = (6, 4)
+# By the bytes of vector registers: the rows that a tile of so many vectors has at most, and its
+# vectors where the result has many. AVX-512 has 32 registers, AVX2 and SSE2 have 16; NEON has 32.
+_TILES = {64: {1: 12, 2: 12, 3: 9, 4: 6}, 32: {1: 6, 2: 6, 3: 4}, 16: {1: 6, 2: 6, 3: 4}}
+_NEON = {1: 6, 2: 6, 3: 6, 4: 6}
+_MANY = {64: 4, 32: 2, 16: 2}
+_MANY_NEON = 4
+EVEN = 2  # tiles down that share the rows evenly
 WIDE = 8  # vectors of a tile of one row
 DEPTH = {8: 768, 4: 1024}  # by element size: how much of the summed axis a block takes
 SPEED = {8: 50.0, 4: 100.0}  # by element size: additions and multiplications in a ns, about
@@ -84,25 +87,43 @@ class Shapes:
         return DEPTH[self.bytes]
 
     @property
-    def _most(self) -> tuple[int, int]:
-        return _NEON if self.vector_bytes == 16 and is_arm() else _TILES[self.vector_bytes]
+    def _most(self) -> tuple[dict[int, int], int]:
+        if self.vector_bytes == 16 and is_arm():
+            return _NEON, _MANY_NEON
+        return _TILES[self.vector_bytes], _MANY[self.vector_bytes]
 
     def tile(self, m: int, n: int) -> Tile:
-        """What an m by n result is covered with: as many rows as fit, evenly."""
+        """What an m by n result is covered with: as many rows and vectors as fit.
+
+        The rows of two tiles down are shared evenly; among more, a low one at the end costs little,
+        and results of many heights have tiles in common.
+        """
         lanes = self.lanes
         while lanes >= 2 * n and lanes > 1:
             lanes //= 2
-        rows, vectors = self._most
+        rows, many = self._most
         across = -(-n // lanes)
         if m == 1:
             vectors = min(across, WIDE)
-        elif across < vectors:
-            vectors = across
-        elif vectors == 2 and across in (3, 6):
-            vectors = 3  # two would leave half a tile over
-            rows = {14: 9, 6: 4}[rows]
-        turns = -(-m // rows)
-        return Tile(-(-m // turns), vectors, lanes, vectors * lanes, self.dtype)
+            return Tile(1, vectors, lanes, vectors * lanes, self.dtype)
+        once = [v for v in range(2, many + 1) if rows[v] >= m]  # B is read once, by one tile down
+        most = max(once) if once else many
+        widths = [v for v in (most, *range(most + 1, 1, -1)) if v in rows and v <= across] or [1]
+        vectors = min(widths, key=lambda v: self._steps(n, v, lanes))
+        turns = -(-m // rows[vectors])
+        height = -(-m // turns) if turns <= EVEN else rows[vectors]
+        return Tile(height, vectors, lanes, vectors * lanes, self.dtype)
+
+    def _steps(self, n: int, vectors: int, lanes: int) -> float:
+        """About how long a row of the result takes with such tiles: vectors that go by, in all.
+
+        A narrow vector saves half of one at most, and for a single vector there is a load of A.
+        """
+        panels, columns = divmod(n, vectors * lanes)
+        if not columns:
+            return panels * vectors
+        rest = self.last(Tile(1, vectors, lanes, vectors * lanes, self.dtype), columns)
+        return panels * vectors + max(rest.lanes / lanes, 0.5) * max(rest.vectors, 1.2)
 
     def last(self, tile: Tile, columns: int) -> Tile:
         """The same for the columns that are left over, with vectors no wider than they need."""

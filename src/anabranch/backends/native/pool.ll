@@ -10,6 +10,8 @@
 @started = internal global i32 0
 @limit = internal global i32 1                 ; threads, the caller among them
 @avoided = internal global i32 -1              ; the processor that is left to the caller
+@alone_until = internal global i64 0           ; until when steps are begun alone; 0: not lately
+@retreat = internal global i64 0               ; for how long that was, in ns
 @task = internal global ptr null, align 64
 @frame = internal global ptr null
 @chunks = internal global i32 0
@@ -34,8 +36,14 @@ declare i32 @clock_gettime(i32, ptr)
 
 define internal i64 @now() {
 entry:
+  %t = call i64 @read(i32 {clock})
+  ret i64 %t
+}
+
+define internal i64 @read(i32 %clock) {
+entry:
   %time = alloca [2 x i64]
-  %r = call i32 @clock_gettime(i32 {clock}, ptr %time)
+  %r = call i32 @clock_gettime(i32 %clock, ptr %time)
   %s = load i64, ptr %time
   %at = getelementptr i64, ptr %time, i64 1
   %n = load i64, ptr %at
@@ -202,6 +210,25 @@ done:
   ret void
 }
 
+; A thread has lost its processor: begin alone for a while, which doubles if it happens again soon.
+define internal void @draw_back() {
+entry:
+  %now = call i64 @now()
+  %last = load i64, ptr @alone_until
+  %before = load i64, ptr @retreat
+  %gap = sub i64 %now, %last
+  %near = shl i64 %before, 3
+  %soon = icmp slt i64 %gap, %near
+  %twice = shl i64 %before, 1
+  %fits = icmp slt i64 %twice, {most}
+  %more = select i1 %fits, i64 %twice, i64 {most}
+  %for = select i1 %soon, i64 %more, i64 {least}
+  %until = add i64 %now, %for
+  store i64 %for, ptr @retreat
+  store i64 %until, ptr @alone_until
+  ret void
+}
+
 define internal void @wait(i32 %count) {
 entry:
   %since = call i64 @now()
@@ -224,6 +251,7 @@ check:
 early:
   br label %look
 tired:
+  call void @call_over(i32 %count)
   store atomic i32 1, ptr @waits seq_cst, align 4
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
   br label %sleep
@@ -264,19 +292,42 @@ begin:
   call void @start(i32 %limit)
   br label %ready
 ready:
+  %until = load i64, ptr @alone_until
+  %never = icmp eq i64 %until, 0
+  br i1 %never, label %open_up, label %careful
+careful:
+  %since = call i64 @now()
+  %over = icmp sge i64 %since, %until
+  br i1 %over, label %open_up, label %first
+first:    ; what is short is done before others would have come
+  %f = phi i64 [0, %careful], [%f1, %patient]
+  call void %task(ptr %frame, i64 %f)
+  %f1 = add i64 %f, 1
+  %complete = icmp sge i64 %f1, %chunks
+  br i1 %complete, label %released, label %patient
+patient:
+  %time = call i64 @now()
+  %spent = sub i64 %time, %since
+  %short_yet = icmp slt i64 %spent, {patience}
+  br i1 %short_yet, label %first, label %open_up
+open_up:
+  %begun = phi i64 [0, %ready], [0, %careful], [%f1, %patient]
+  %begun_ = trunc i64 %begun to i32
   call void @avoid_caller()
   store ptr %task, ptr @task
   store ptr %frame, ptr @frame
-  store atomic i32 0, ptr @finished monotonic, align 64
+  store atomic i32 %begun_, ptr @finished monotonic, align 64
   %old = load atomic i64, ptr @claim monotonic, align 64
   %step = and i64 %old, -4294967296
-  %open = add i64 %step, 4294967296
-  %closed = or i64 %open, 4294967295    ; nobody claims while the number of chunks changes
+  %following_step = add i64 %step, 4294967296
+  %open = or i64 %following_step, %begun
+  %closed = or i64 %following_step, 4294967295    ; nobody claims while the number of chunks changes
   store atomic i64 %closed, ptr @claim seq_cst, align 64
   %count = trunc i64 %chunks to i32
   store atomic i32 %count, ptr @chunks seq_cst, align 4
   store atomic i64 %open, ptr @claim seq_cst, align 64
-  %wanted = sub i32 %count, 1
+  %left = sub i32 %count, %begun_
+  %wanted = sub i32 %left, 1
   call void @ring(i32 %wanted)
   br label %work
 work:
@@ -284,6 +335,8 @@ work:
   br i1 %did, label %work, label %rest
 rest:
   call void @wait(i32 %count)
+  br label %released
+released:
   store atomic i32 0, ptr @owned release, align 64
   ret void
 alone:
@@ -347,6 +400,7 @@ entry:
   %e = call i32 @pthread_cond_init(ptr @ended, ptr null)
   store i32 0, ptr @started
   store i32 -1, ptr @avoided
+  store i64 0, ptr @alone_until
   store atomic i32 0, ptr @asleep seq_cst, align 4
   store atomic i32 0, ptr @waits seq_cst, align 4
   store atomic i32 0, ptr @owned seq_cst, align 64

@@ -7,6 +7,10 @@ a chunk changes nothing: what a chunk is, and how results are joined, depends on
 Threads start when they are first wanted, look out for work for a moment after each step, and then
 sleep until the bell rings. A caller that finds the others busy with another program's step does
 its own step alone.
+
+A thread whose processor another process takes in the middle of a chunk would be waited for until it
+has one again, for milliseconds. The caller, done with all else, sees that it does not run and calls
+it over to its own processor; and for a while it begins steps alone, and opens those that take long.
 """
 
 from __future__ import annotations
@@ -16,16 +20,26 @@ import ctypes
 import functools
 import os
 import platform
-import signal
 import sys
 import threading
 import time
-from importlib import resources
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from anabranch.backends.native import target, threads
+from anabranch.backends.native import loading, modules, threads
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    import signal
+    from importlib import resources
+else:
+    signal = LateModule("signal")
+    resources = LateModule("importlib.resources")
 
 LOOKOUT = 50_000  # ns for which a thread without work looks out for more
+MOMENT = 10_000  # ns in which a thread that has a processor has run
+PATIENCE = 300_000  # ns for which a step is done alone where a thread has lost its processor lately
+LEAST, MOST = 4_000_000, 128_000_000  # ns that count as lately
 TRIES = 1_000  # to get at the pool when the interpreter ends
 
 # What the code calls: in every POSIX system, and where a thread may be told its processors.
@@ -34,7 +48,9 @@ _POSIX = (
     *("pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock"),
     *("pthread_cond_init", "pthread_cond_wait", "pthread_cond_signal", "pthread_cond_broadcast"),
 )
-_PROCESSORS = ("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np")
+_PROCESSORS = (
+    *("sched_getcpu", "sched_getaffinity", "pthread_setaffinity_np", "pthread_getcpuclockid"),
+)
 _PAUSES = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 
 _ALONE = """
@@ -55,7 +71,8 @@ done:
 """
 
 # Kernels like to wake a thread on the processor of the one that wakes it, where both then take
-# turns. So the caller's processor is closed to the others whenever the caller has moved.
+# turns. So the caller's processor is closed to the others whenever the caller has moved, and opened
+# to those that `call_over` finds without one. Threads that sleep look the same and do not mind.
 _AVOID = """
 declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
@@ -100,10 +117,110 @@ body:
 out:
   ret void
 }
+
+declare i32 @pthread_getcpuclockid(i64, ptr)
+@spent = internal global [1024 x i64] zeroinitializer
+
+define internal i64 @spent_by(i64 %handle) {
+entry:
+  %clock = alloca i32
+  %r = call i32 @pthread_getcpuclockid(i64 %handle, ptr %clock)
+  %bad = icmp ne i32 %r, 0
+  br i1 %bad, label %unknown, label %known
+known:
+  %kind = load i32, ptr %clock
+  %t = call i64 @read(i32 %kind)
+  ret i64 %t
+unknown:
+  %n = call i64 @now()    ; it never stands still
+  ret i64 %n
+}
+
+define internal void @call_over(i32 %count) {
+entry:
+  %mask = alloca [128 x i8], align 16
+  %started = load i32, ptr @started
+  br label %note
+note:
+  %i = phi i32 [0, %entry], [%i1, %noting]
+  %more = icmp slt i32 %i, %started
+  br i1 %more, label %noting, label %noted
+noting:
+  %handle_at = getelementptr i64, ptr @handles, i32 %i
+  %handle = load i64, ptr %handle_at
+  %before = call i64 @spent_by(i64 %handle)
+  %before_at = getelementptr i64, ptr @spent, i32 %i
+  store i64 %before, ptr %before_at
+  %i1 = add i32 %i, 1
+  br label %note
+noted:
+  %since = call i64 @now()
+  br label %look
+look:
+  %done = load atomic i32, ptr @finished seq_cst, align 64
+  %all = icmp sge i32 %done, %count
+  br i1 %all, label %out, label %idle
+idle:
+  call void {pause}
+  %time = call i64 @now()
+  %passed = sub i64 %time, %since
+  %enough = icmp sgt i64 %passed, {moment}
+  br i1 %enough, label %move, label %look
+move:
+  %here = call i32 @sched_getcpu()
+  %far = icmp ugt i32 %here, 1023
+  br i1 %far, label %out, label %here_only
+here_only:
+  call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
+  %byte = lshr i32 %here, 3
+  %at = getelementptr i8, ptr %mask, i32 %byte
+  %place = and i32 %here, 7
+  %short = trunc i32 %place to i8
+  %bit = shl i8 1, %short
+  store i8 %bit, ptr %at
+  store i32 -1, ptr @avoided
+  br label %head
+head:
+  %k = phi i32 [0, %here_only], [%k1, %next]
+  %standing = phi i32 [0, %here_only], [%stood, %next]
+  %goes_on = icmp slt i32 %k, %started
+  br i1 %goes_on, label %body, label %count_them
+body:
+  %place_of = getelementptr i64, ptr @handles, i32 %k
+  %one = load i64, ptr %place_of
+  %then_at = getelementptr i64, ptr @spent, i32 %k
+  %then = load i64, ptr %then_at
+  %now = call i64 @spent_by(i64 %one)
+  %stands = icmp eq i64 %then, %now
+  br i1 %stands, label %over, label %next
+over:
+  %s = call i32 @pthread_setaffinity_np(i64 %one, i64 128, ptr %mask)
+  br label %next
+next:
+  %stood_one = zext i1 %stands to i32
+  %stood = add i32 %standing, %stood_one
+  %k1 = add i32 %k, 1
+  br label %head
+count_them:
+  %asleep = load atomic i32, ptr @asleep seq_cst, align 4
+  %lost = icmp sgt i32 %standing, %asleep
+  br i1 %lost, label %draw, label %out
+draw:
+  call void @draw_back()
+  br label %out
+out:
+  ret void
+}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
 _AVOID_NOTHING = """
 define internal void @avoid_caller() {
+entry:
+  ret void
+}
+
+define internal void @call_over(i32 %count) {
 entry:
   ret void
 }
@@ -123,15 +240,27 @@ def address() -> int:
         return _made()
 
 
+def awaited() -> list[modules.Fixed]:
+    """The module of the pool, as long as it is not loaded."""
+    return [] if _made.cache_info().currsize else [_module(_known_functions())]
+
+
+def _module(known: Mapping[str, int] | None) -> modules.Fixed:
+    if known is None:
+        return "pool, alone", lambda: _ALONE
+    can_avoid = "sched_getcpu" in known
+    return f"pool {can_avoid}", lambda: _text(can_avoid)
+
+
 @functools.lru_cache(maxsize=1)
 def _made() -> int:
     known = _known_functions()
+    code = modules.fixed_code(*_module(known))
     if known is None:
-        alone = _kept(target.Loaded([target.object_code(_ALONE)], ["run"]))
+        alone = _kept(loading.Loaded([code], ["run"]))
         return int(alone.addresses["run"])
     names = ["run", "resize", "reset"]
-    text = _text("sched_getcpu" in known)
-    loaded = _kept(target.Loaded([target.object_code(text)], names, known))
+    loaded = _kept(loading.Loaded([code], names, known))
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
     reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])
     reset()
@@ -153,13 +282,18 @@ def _text(can_avoid: bool) -> str:
         "every": r"\FF" * 128,
         "clock": time.CLOCK_MONOTONIC,
         "lookout": LOOKOUT,
+        "moment": MOMENT,
+        "patience": PATIENCE,
+        "least": LEAST,
+        "most": MOST,
         "pause": pause,
         "set_mask": int(signal.SIG_SETMASK),
     }
     main = resources.files(__package__).joinpath("pool.ll").read_text("utf-8")
+    main += _AVOID if can_avoid else _AVOID_NOTHING
     for word, value in values.items():
         main = main.replace("{" + word + "}", str(value))
-    return "\n".join([declared, main, _AVOID if can_avoid else _AVOID_NOTHING])
+    return "\n".join([declared, main])
 
 
 def _architecture() -> str:
@@ -184,5 +318,5 @@ def _known_functions() -> dict[str, int] | None:
 
 def _kept(loaded: Any) -> Any:
     """The same, never freed: its threads may still be asleep in it when all else is gone."""
-    target.keep_for_good(loaded)
+    loaded.keep_for_good()
     return loaded

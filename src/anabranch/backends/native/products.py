@@ -14,9 +14,10 @@ from anabranch.backends.native.blocks import BlockedCode
 from anabranch.backends.native.blockwise import Finish
 from anabranch.backends.native.emit import register_bytes
 from anabranch.backends.native.operands import DEPTH, SPEED, Operand, Shapes, matrix
+from anabranch.backends.native.packing import Panel, packing
 from anabranch.backends.native.partition import CHUNK, MOST, SHARED_FROM
 from anabranch.backends.native.schedule import Key, Product, Schedule
-from anabranch.backends.native.tiles import PackAny, PackColumns, PackRows, Panel, Tile, TileCode
+from anabranch.backends.native.tiles import Tile, TileCode
 from anabranch.backends.native.vectors import FROM_AFAR, DotsCode, are_dots
 from anabranch.backends.native.view import row_major
 from anabranch.backends.native.writer import Writer
@@ -79,11 +80,11 @@ class ProductCode(Writer):
             self._lines, self._block = [], "entry"
             self._call_chunks(chunks)
             self.scratch *= chunks
-            self.text = "\n".join([begin, self._text(f"define internal void @{name}({arguments})")])
+            self.text = "\n".join([begin, self._text(f"define void @{name}({arguments})")])
         else:
             if node.avals[0].size:
                 self._stack(0, self._start("%a", self._a), self._start("%b", self._b), "%c")
-            self.text = self._text(f"define internal void @{name}({arguments})")
+            self.text = self._text(f"define void @{name}({arguments})")
         if self._one:
             self.text += "\n" + self._one.text
 
@@ -237,8 +238,8 @@ class ProductCode(Writer):
         b = self._moved_on(b, self._dtype, self._times(column, column_step))
         c = self._moved_on(c, self._dtype, column)
         if is_packed:
-            tile = replace(tile, b_step=tile.vectors * tile.lanes)
-            b, b_step = self._packed(tile, b, k), 0
+            tile = replace(tile, padded=True)
+            b, b_step = self._packed(tile, b, k), tile.vectors * tile.lanes
         whole, rest = divmod(self.m, tile.rows)
         given = f"i64 {rows_step}, i64 {k_step}, ptr {b}, i64 {b_step}"
 
@@ -246,7 +247,7 @@ class ProductCode(Writer):
             name = TileCode(replace(tile, rows=rows), self.declared).name
             left = self._moved_on(a, self._dtype, self._times(row, rows_step))
             out = self._moved_on(c, self._dtype, self._times(row, self.n))
-            result = f"ptr {out}, i64 {self.n}, i1 {adds}"
+            result = f"ptr {out}, i64 {self.n}, i1 {adds}, ptr {b}"
             self._line(f"call void @{name}(i64 {k}, ptr {left}, {given}, {result})")
 
         if whole:
@@ -260,12 +261,8 @@ class ProductCode(Writer):
         b_step, column_step = self._b.view.strides[-2:]
         panel = Panel(tile.vectors * tile.lanes, tile.columns, tile.lanes, self._dtype)
         self.scratch = max(self.scratch, panel.room(min(self.k, DEPTH[self._size])))
-        if column_step == 1 or self.n == 1:
-            name, steps = PackRows(panel, self.declared).name, f"i64 {b_step}"
-        elif b_step == 1:
-            name, steps = PackColumns(panel, self.declared).name, f"i64 {column_step}"
-        else:
-            name, steps = PackAny(panel, self.declared).name, f"i64 {b_step}, i64 {column_step}"
+        step = 1 if self.n == 1 else column_step
+        name, steps = packing(panel, step, b_step, self._shapes.lanes, self.declared)
         self._line(f"call void @{name}(i64 {k}, ptr {b}, {steps}, ptr %scratch)")
         return "%scratch"
 

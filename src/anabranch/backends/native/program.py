@@ -8,6 +8,7 @@ from typing import Any
 
 from anabranch.backends.native.calls import PAUSE
 from anabranch.backends.native.claims import Claims
+from anabranch.backends.native.division import Division
 from anabranch.backends.native.emit import NotNativeError
 from anabranch.backends.native.joints import TAKEN, asked, entry_of
 from anabranch.backends.native.kernels import kernel_code
@@ -24,13 +25,13 @@ from anabranch.backends.native.schedule import (
     Structured,
 )
 from anabranch.backends.native.straight import StraightCode, is_straight
+from anabranch.core.digest import key_of
 from anabranch.core.graph import Graph
 from anabranch.core.node import Literal, Node
 
-# What one module has at most. LLVM takes a multiple of a module's length in memory, and more than
-# a multiple of a function's length in time.
-MOST_LINES = 20_000
-MOST_CALLING = 1_500  # lines of the function that runs the steps
+# Lines of the function that runs the steps: LLVM takes more than a multiple of a function's length
+# in time.
+MOST_CALLING = 1_500
 
 
 class Program(Claims):
@@ -43,11 +44,12 @@ class Program(Claims):
     A timed one takes two pointers more: to a clock, called with a number and where to put the time,
     and to the times, which it notes twice at the start and then after each step.
 
-    A long program is cut into modules, each with a part of the steps and a function that runs them;
-    the last one calls these.
+    A long program is cut into modules. The function that runs the steps calls what stands in any of
+    them; that of very many steps is cut into parts, which the last module calls.
 
     Attributes:
         modules: the text of each module.
+        shared: those of them that are not of this program alone.
         rooms: for each value in the workspace, where it lies and for how long.
         islands: the nodes that run in the reference.
         called: those and the nodes that may be left to it, by the number they are called with.
@@ -69,18 +71,21 @@ class Program(Claims):
         self._is_timed = is_timed
         self.islands: list[Island] = []
         self.called: list[Node] = []
-        self._declared: set[str] = set()
         self.loops: list[LoopCode] = []
         self._vector_bytes = vector_bytes
         self._pointers = itertools.count()
-        self._texts: list[str] = []
+        self._division = Division()
+        self._calls: set[str] = set()  # declarations of what the steps call
+        self._rows: list[str] = []  # and tables that they hand over
         self._bodies: dict[Any, str] = {}  # by text or signature, the function that has it
         self._tables = itertools.count()
         self._scratch = 0  # behind the planned values, for one step at a time
         self._frame = 0  # pointers that the frame of a step has at most
         self.time = 0.0
         self.shares = False
-        self.modules = self._written()
+        own = self._written()
+        self.shared = self._division.shared()
+        self.modules = [*own, *self.shared]
         self.workspace += self._scratch
 
     @property
@@ -92,25 +97,27 @@ class Program(Claims):
 
     def _written(self) -> list[str]:
         """The modules, in the order in which their steps run."""
-        modules: list[str] = []
+        parts = steps = 0
         body: list[str] = []
-        steps = lines = 0
         looks = set(pauses(self.steps, self._first_overwritten))
         for number, step in enumerate(self.steps):
-            if (steps and self._is_timed) or lines > MOST_LINES or len(body) > MOST_CALLING:
-                modules.append(self._module(f"part{len(modules)}", body))
-                body, steps, lines = [], 0, 0
-            texts = len(self._texts)
+            if (steps and self._is_timed) or len(body) > MOST_CALLING:
+                self._run_by(f"part{parts}", body)
+                parts, body, steps = parts + 1, [], 0
             body += self._step(step)
             if number in looks:
                 body += asked(f"p{number}", PAUSE, "null")
             steps += 1
-            lines += sum(text.count("\n") for text in self._texts[texts:])
-        if not modules and not self._is_timed:
-            return [self._module("entry", body)]
-        if steps:
-            modules.append(self._module(f"part{len(modules)}", body))
-        return [*modules, entry_of(len(modules), self._is_timed)]
+        if not parts and not self._is_timed:
+            self._run_by("entry", body)
+        else:
+            if steps:
+                self._run_by(f"part{parts}", body)
+            parts += bool(steps)
+            calls = [f"declare i32 @part{i}(ptr, ptr, ptr)" for i in range(parts)]
+            self._division.add(entry_of(parts, self._is_timed), calls)
+        self._division.close()
+        return self._division.modules
 
     def _step(self, step: Step) -> list[str]:
         if isinstance(step, Loop):
@@ -119,9 +126,10 @@ class Program(Claims):
             return self._product(step)
         return self._structured(step) if isinstance(step, Structured) else self._island(step)
 
-    def _module(self, name: str, body: list[str]) -> str:
-        """What was written since the last module, with a function of this name for the body."""
-        entry = [
+    def _run_by(self, name: str, body: list[str]) -> None:
+        """A function of this name that runs these steps."""
+        text = [
+            *self._rows,
             f"define i32 @{name}({TAKEN}) {{",
             "entry:",
             *([f"  %frame = alloca ptr, i64 {self._frame}"] if self._frame else []),
@@ -131,9 +139,8 @@ class Program(Claims):
             "  ret i32 1",
             "}",
         ]
-        text = "\n".join([*sorted(self._declared), *self._texts, *entry, ""])
-        self._declared, self._texts, self._bodies = set(), [], {}
-        return text
+        self._division.add("\n".join(text), self._calls)
+        self._rows, self._calls = [], set()
 
     def _pointer(self, key: Key) -> tuple[str, list[str]]:
         """A name for the address of a value's memory, and the lines that make it."""
@@ -155,7 +162,7 @@ class Program(Claims):
     def _loop(self, loop: Loop) -> list[str]:
         name = f"loop{len(self.loops)}"
         kind = StraightCode if is_straight(loop) else LoopCode
-        code = kind(name, loop, self.schedule, self._vector_bytes, self._declared)
+        code = kind(name, loop, self.schedule, self._vector_bytes, set())
         self.loops.append(code)
         self.time += code.time
         if isinstance(code, StraightCode):
@@ -168,6 +175,7 @@ class Program(Claims):
         if code.scratch:
             pointers.append(self._scratch_of(code.name, code.scratch))
             lines.append(f"  call void @join_{name}(ptr %frame)")
+            self._calls.add(f"declare void @join_{name}(ptr)")
         return [*self._shared(name, pointers, code.cut.chunks), *lines]
 
     def _straight(self, code: StraightCode) -> list[str]:
@@ -179,7 +187,7 @@ class Program(Claims):
         if code.placed:
             table = f"@offsets{next(self._tables)}"
             row = ", ".join(f"i64 {offsets[key]}" for key in code.placed)
-            self._texts.append(f"{table} = internal constant [{len(code.placed)} x i64] [{row}]")
+            self._rows.append(f"{table} = internal constant [{len(code.placed)} x i64] [{row}]")
             pointers += [("%workspace", []), (table, [])]
         return self._called(name, pointers)
 
@@ -198,7 +206,7 @@ class Program(Claims):
         """A step whose chunks threads share."""
         self._frame = max(self._frame, len(pointers))
         self.shares = True
-        self._declared.add("declare void @pool(ptr, ptr, i64)")
+        self._calls |= {"declare void @pool(ptr, ptr, i64)", f"declare void @{name}(ptr, i64)"}
         return [
             *self._framed(pointers),
             f"  call void @pool(ptr @{name}, ptr %frame, i64 {chunks})",
@@ -223,8 +231,7 @@ class Program(Claims):
 
     def _product(self, product: Product) -> list[str]:
         name = f"product{product.node.id}"
-        args = (name, product, self.schedule, self._vector_bytes, self._declared)
-        code = ProductCode(*args)
+        code = ProductCode(name, product, self.schedule, self._vector_bytes, set())
         self._scratch = max(self._scratch, code.scratch)
         self.time += code.time
         self.shares |= code.shares
@@ -238,26 +245,27 @@ class Program(Claims):
         signature = code.signature() if isinstance(code, LoopCode) else None
         if signature in self._bodies:
             return self._bodies[signature]
-        head, _, body = code.text.partition(f"@{code.name}(")
-        name = self._bodies.setdefault(f"{head}({body}", code.name)
+        digest = key_of(*code.text.partition(f"@{code.name}(")[::2])
+        name = self._bodies.setdefault(digest, code.name)
         if signature is not None:
             self._bodies[signature] = name
         if name == code.name:
-            self._texts.append(code.text)
+            self._division.add(code.text, code.declared)
         return name
 
     def _structured(self, step: Structured) -> list[str]:
         """A kernel, and a call back for what it leaves to the reference."""
         node, number = step.node, len(self.called)
-        args = (self.schedule, self._vector_bytes, self._declared)
+        args = (self.schedule, self._vector_bytes)
         try:
-            code = kernel_code(f"kernel{node.id}", node, *args)
+            code = kernel_code(f"kernel{node.id}", node, *args, set())
         except NotNativeError as reason:
             return self._island(Island(node, step.stage, str(reason)))
         self._scratch = max(self._scratch, code.scratch)
         self.time += nanoseconds(step)
         name, given = self._named(code), self._given_to(code)
         arguments = "".join(f"ptr {pointer}, " for pointer, _ in given)
+        self._calls.add(f"declare i32 @{name}({'ptr, ' * len(given)}i64, i64)")
         return [
             *(line for _, made in given for line in made),
             f"  %s{number} = call i32 @{name}({arguments}i64 0, i64 {code.rows})",
@@ -275,6 +283,7 @@ class Program(Claims):
     def _called(self, name: str, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:
         lines = [line for _, made in pointers for line in made]
         arguments = ", ".join(f"ptr {pointer}" for pointer, _ in pointers)
+        self._calls.add(f"declare void @{name}({', '.join(['ptr'] * len(pointers))})")
         return [*lines, f"  call void @{name}({arguments})"]
 
     def _island(self, island: Island) -> list[str]:

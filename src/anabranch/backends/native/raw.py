@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from anabranch.backends.native import calls, entry, layout, target
-from anabranch.backends.native.table import TableWriter, free_workspace
+from anabranch.backends.native import calls, layout, loading, modules
+from anabranch.backends.native.methods import free_workspace, python_function
+from anabranch.backends.native.table import TableWriter
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.dtype import DType
 from anabranch.errors import ArgumentError
@@ -157,7 +158,7 @@ class Raw:
         self._resting = ctypes.c_void_p()
         text = RawText(len(self.parameters), len(fixed), len(self.outputs), workspace)
         names = ["table", "raw", "bound", "of_doubles"]
-        self._loaded = target.Loaded([target.object_code(text.ir)], names)
+        self._loaded = loading.Loaded([modules.object_code(text.ir)], names)
         addresses = {
             "resting": ctypes.addressof(self._resting),
             "program": program,
@@ -214,7 +215,7 @@ class Raw:
         bound = np.array([array.ctypes.data for array in held], np.uintp).view(_Bound)
         bound.held = held, self
         code = self._loaded.addresses["bound"]
-        return entry.python_function("bound", code, bound, _NO_ARGUMENTS)
+        return python_function("bound", code, bound, _NO_ARGUMENTS)
 
     @property
     def of_doubles(self) -> Any:

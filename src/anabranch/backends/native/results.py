@@ -15,14 +15,19 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.backends.native import layout, target
-from anabranch.backends.native.results_code import CLASSES, IR
+from anabranch.backends.native import layout, loading, modules
 from anabranch.core import spare
 from anabranch.core.aval import Aval
+from anabranch.core.late import LateModule
+
+if TYPE_CHECKING:
+    from anabranch.backends.native import results_code
+else:
+    results_code = LateModule("anabranch.backends.native.results_code")
 
 _CARRAY, _OWNS_DATA = 0x501, 0x4  # NumPy's flags: C order, aligned, writeable; owns its data
 _HANDLER_HEAD = 128  # the name and the version, before the functions
@@ -41,21 +46,12 @@ class ResultPool:
     """
 
     def __init__(self) -> None:
-        words = {
-            "CLASSES": CLASSES,
-            "LAST": CLASSES - 1,
-            "CARRAY": _CARRAY,
-            "FLAGS": layout.FLAGS,
-            "OWNS": _OWNS_DATA,
-            "HANDLER": layout.HANDLER,
-        }
-        ir = re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), IR)
-        loaded = target.Loaded([target.object_code(ir)], _EXPORTED)
-        target.keep_for_good(loaded)  # arrays call it when they are freed, whenever that is
+        loaded = loading.Loaded([modules.fixed_code("results", _text)], _EXPORTED)
+        loaded.keep_for_good()  # arrays call it when they are freed, whenever that is
         self.addresses = loaded.addresses
         context, allocate, free = layout.allocator()
         self._capsule = self._handler()
-        target.keep_for_good(self._capsule)
+        loading.keep_for_good(self._capsule)
         table = (ctypes.c_void_p * 8).from_address(loaded.addresses["table"])
         new, incref = map(layout.address, ("PyArray_NewFromDescr", "Py_IncRef"))
         table[:] = [
@@ -75,12 +71,12 @@ class ResultPool:
         held.raw = b"anabranch".ljust(_HANDLER_HEAD - 1, b"\0") + b"\1" + bytes(8 * len(functions))
         places = (ctypes.c_void_p * len(functions)).from_buffer(held, _HANDLER_HEAD)
         places[:] = [self.addresses.get(name) for name in functions]
-        target.keep_for_good(held)
+        loading.keep_for_good(held)
         make = ctypes.PYFUNCTYPE(
             ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
         )
         name = ctypes.create_string_buffer(b"mem_handler")  # the capsule keeps its address
-        target.keep_for_good(name)
+        loading.keep_for_good(name)
         new = make(("PyCapsule_New", ctypes.pythonapi))
         return new(ctypes.addressof(held), ctypes.cast(name, ctypes.c_char_p), None)
 
@@ -114,6 +110,18 @@ class ResultPool:
         return ctypes.c_int64.from_address(self.addresses["living"]).value
 
 
+def _text() -> str:
+    words = {
+        "CLASSES": results_code.CLASSES,
+        "LAST": results_code.CLASSES - 1,
+        "CARRAY": _CARRAY,
+        "FLAGS": layout.FLAGS,
+        "OWNS": _OWNS_DATA,
+        "HANDLER": layout.HANDLER,
+    }
+    return re.sub(r"\b[A-Z]+\b", lambda found: str(words[found.group()]), results_code.IR)
+
+
 def size_class(size: int) -> int:
     """The number of the list that has blocks for so many bytes."""
     units = max(-(-size // 64), 1)
@@ -121,6 +129,12 @@ def size_class(size: int) -> int:
         return units
     exponent = units.bit_length() - 3
     return 4 * exponent + -((-units) >> exponent)
+
+
+def awaited() -> list[modules.Fixed]:
+    """The module of the pool, as long as it is not loaded."""
+    is_made = _one_pool.cache_info().currsize or not layout.handler_is_known()
+    return [] if is_made else [("results", _text)]
 
 
 def result_pool() -> ResultPool | None:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from anabranch.backends.native import layout
+from anabranch.backends.native.described import Objects
 from anabranch.backends.native.writer import Writer
 
 
 class TableWriter(Writer):
     """A function with a table of addresses.
 
-    The table is filled when the code is loaded, one address for each name in `slots`; `objects`
-    has those that are Python objects. Code without addresses can be kept.
+    The table is filled when the code is loaded, one address for each name in `slots`; those of
+    Python objects are called by their number in `objects`. Code without addresses can be kept.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, objects: Objects | None = None) -> None:
         super().__init__(set())
         self.slots: dict[str, int] = {}
-        self.objects: dict[str, Any] = {}
+        self._objects = objects or Objects()
 
     def _slot(self, name: str) -> str:
         """What the table holds under this name."""
@@ -28,9 +28,7 @@ class TableWriter(Writer):
 
     def _object(self, held: Any) -> str:
         """A Python object."""
-        name = f"object {id(held)}"
-        self.objects[name] = held
-        return self._slot(name)
+        return self._slot(f"object {self._objects.known(held)}")
 
     def _call(self, kind: str, name: str, *arguments: str) -> str:
         """What a function of the table returns."""
@@ -107,11 +105,3 @@ class TableWriter(Writer):
         self._do("PyMem_RawFree", f"ptr {self._field(other, -8)}")
         self._line(f"br label %{done}")
         self._label(done)
-
-
-def free_workspace(space: int | None) -> None:
-    """Free a workspace that no call is using."""
-    if space:
-        block = ctypes.c_void_p.from_address(space - 8).value
-        free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyMem_RawFree", ctypes.pythonapi))
-        free(block)

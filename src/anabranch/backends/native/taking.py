@@ -5,14 +5,14 @@ Whatever is not expected leaves through the label `slow`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from anabranch.backends.base import Box, Boxed, Call, Pattern, Same
+from anabranch.backends.base import Box, Boxed, Pattern, Same
 from anabranch.backends.native import layout
+from anabranch.backends.native.described import COMPARED, Objects, Way, interned
 from anabranch.backends.native.table import TableWriter
 from anabranch.core.aval import Aval
 
@@ -23,37 +23,14 @@ _EQUAL = 2  # among Python's comparisons
 _LOOKS = {"attribute": "PyObject_GetAttr", "item": "PyObject_GetItem"}
 
 
-def is_taken(aval: Aval) -> bool:
-    """Whether machine code takes a value of this kind."""
-    return not aval.weak or aval.dtype.kind != "c"
-
-
-def are_found(call: Call) -> bool:
-    """Whether machine code sees where the boxes of a call have their slots."""
-    patterns = *call.arguments, *call.named.values(), call.result
-    boxes = [one.box for one in call.captured if isinstance(one, Boxed)]
-    boxes += [box for pattern in patterns for box in _boxes(pattern)]
-    slots = {(one.kind, name) for one in boxes for name in (one.slot, *dict(one.fixed))}
-    return all(layout.slot(*one) for one in slots)
-
-
-def _boxes(pattern: Pattern) -> Iterator[Box]:
-    if isinstance(pattern, tuple):
-        kind, parts = pattern
-        if isinstance(kind, Box):
-            yield kind
-        for part in parts:
-            yield from _boxes(part[1] if kind is dict else part)
-
-
 class Taking(TableWriter):
     """The first part of an entry: `data` has the address of each parameter's elements, at last."""
 
-    def __init__(self, call: Call, parameters: Sequence[Aval], donated: Sequence[int]) -> None:
-        super().__init__()
-        self._call_made = call
-        self._parameters = parameters
-        self._donated = donated
+    def __init__(self, way: Way, objects: Objects) -> None:
+        super().__init__(objects)
+        self._call_made = way.call
+        self._parameters = way.parameters
+        self._donated = way.donated
         self.data: dict[int, str] = {}
         self.held: dict[int, str] = {}  # the objects themselves
         self.inner: list[str] = []  # objects that lie in others, which may drop them
@@ -84,7 +61,7 @@ class Taking(TableWriter):
         self._require(self._is("i64", self._field("%kw", layout.LENGTH, "i64"), len(names)))
         for i, name in enumerate(names):
             given = self._call("ptr", "PyTuple_GetItem", "ptr %kw", f"i64 {i}")
-            self._require(self._is("ptr", given, self._object(sys.intern(name))))
+            self._require(self._is("ptr", given, self._object(interned(name))))
 
     def _take_binding(self, look: str, holder: Any, key: Any, value: Any) -> None:
         """Go on if a look at what code has reached gives what it gave before.
@@ -111,7 +88,7 @@ class Taking(TableWriter):
     def _same(self, found: str, value: Any) -> str:
         """Whether this, which may be null, is that object; of numbers and text, an equal one."""
         wanted, kind = self._object(value), type(value)
-        if kind not in (float, int, str):
+        if kind not in COMPARED:
             return self._is("ptr", found, wanted)
         is_there = self._new(f"icmp ne ptr {found}, null")
         there = self._new(f"select i1 {is_there}, ptr {found}, ptr {self._object(None)}")
@@ -138,7 +115,7 @@ class Taking(TableWriter):
             self._require(self._is("ptr", self._new(f"load ptr, ptr {key}"), self._object(one)))
 
     def _looked_up(self, owner: str, key: Any) -> str:
-        arguments = f"ptr {owner}", f"ptr {self._object(key)}"
+        arguments = f"ptr {owner}", f"ptr {self._object(interned(key))}"
         return self._call("ptr", "PyDict_GetItemWithError", *arguments)
 
     # Containers

@@ -1,14 +1,12 @@
-"""The machine that code is made for, and the way from IR text to addresses."""
+"""What needs LLVM: the machine that code is made for, and the way from IR text to machine code."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import llvmlite
 from llvmlite import binding as llvm
 
 from anabranch.backends.native import disk
@@ -44,7 +42,8 @@ def host() -> Machine:
     return Machine(llvm.get_host_cpu_name(), features.flatten(), width)
 
 
-def _target_machine() -> Any:
+def target_machine() -> Any:
+    """What turns modules into machine code; one thread may use it at a time."""
     machine = host()
     target = llvm.Target.from_default_triple()
     features = machine.features
@@ -58,95 +57,58 @@ def _target_machine() -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _emitter() -> Any:
-    return _target_machine()
+    return target_machine()
 
 
 @functools.lru_cache(maxsize=1)
-def _linker() -> Any:
+def linker() -> Any:
     """One linker for the process, which takes over the target machine that it gets."""
-    return llvm.create_lljit_compiler(_target_machine(), use_jit_link=False)
+    return llvm.create_lljit_compiler(target_machine(), use_jit_link=False)
 
 
 _numbers = itertools.count()
 
 
-def identity() -> tuple[str, ...]:
-    """What decides, besides IR, which machine code is made."""
-    machine = host()
-    version = ".".join(map(str, llvm.llvm_version_info))
-    return (
-        *(llvmlite.__version__, version, llvm.get_process_triple()),
-        *(machine.cpu, machine.features, str(machine.vector_bytes)),
-    )
-
-
-def object_code(ir: str) -> bytes:
-    """Machine code for a module of IR text, from the disk if it was made before.
+def emitted(ir: str) -> bytes:
+    """Machine code for a module of IR text, made now.
 
     Raises:
         RuntimeError: where the text is not a legal module, which is a fault of its emitter.
     """
-    store = disk.store()
-    if store is None:
-        return emitted(ir)
-    key = disk.key_of("module", ir, *identity())
-    found = store.read(key)
-    if found is not None:
-        disk.counts.found += 1
-        return found[0]
-    code = emitted(ir)
-    store.write(key, [code])
-    return code
-
-
-def emitted(ir: str) -> bytes:
-    """Machine code for a module of IR text, made now."""
-    # In a context of its own: what it holds goes with it.
-    module = llvm.parse_assembly(ir, llvm.create_context())
-    module.triple = llvm.get_process_triple()
     machine = _emitter()
-    module.data_layout = str(machine.target_data)
-    module.verify()
-    code: bytes = machine.emit_object(module)
+    code: bytes = machine.emit_object(parsed(ir, machine))
     disk.counts.emitted += 1
     return code
 
 
-def assembly(ir: str) -> str:
-    """The same as text, to be read."""
+def parsed(ir: str, machine: Any) -> Any:
+    """A module of IR text, for this machine; in a context of its own, so that it goes with it."""
     module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
-    machine = _emitter()
     module.data_layout = str(machine.target_data)
-    text: str = machine.emit_assembly(module)
+    module.verify()
+    return module
+
+
+def assembly(ir: str) -> str:
+    """The same as text, to be read."""
+    machine = _emitter()
+    text: str = machine.emit_assembly(parsed(ir, machine))
     return text
 
 
-def keep_for_good(held: Any) -> None:
-    """Let this stay until the process ends, also behind the end of the interpreter."""
-    keep = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
-    keep(held)
-    keep(_linker())  # which would take all machine code with it
-
-
-class Loaded:
-    """Machine code in memory, which stays as long as this object does.
-
-    It offers the functions in `names`, and may call those in `imports`, which have addresses.
-    """
+class Linked:
+    """Object files that LLVM has linked, for as long as this object lives."""
 
     def __init__(
-        self,
-        codes: Sequence[bytes],
-        names: Sequence[str],
-        imports: Mapping[str, int] | None = None,
+        self, objects: Sequence[bytes], names: Sequence[str], imports: Mapping[str, int]
     ) -> None:
         builder = llvm.JITLibraryBuilder()
-        for code in codes:
-            builder.add_object_img(code)
-        for name, address in (imports or {}).items():
+        for one in objects:
+            builder.add_object_img(one)
+        for name, address in imports.items():
             builder.import_symbol(name, address)
         for name in names:
             builder.export_symbol(name)
-        self._library = builder.link(_linker(), f"graph{next(_numbers)}")
+        self._library = builder.link(linker(), f"graph{next(_numbers)}")
         self.addresses: Mapping[str, int] = {name: self._library[name] for name in names}

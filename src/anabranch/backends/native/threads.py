@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from anabranch.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 MOST = 1024
-_CGROUPS = Path("/sys/fs/cgroup")
-_MINE = Path("/proc/self/cgroup")
+_CGROUPS = "/sys/fs/cgroup"
+_MINE = "/proc/self/cgroup"
 
 
 class _Count:
@@ -68,7 +71,7 @@ def when_changed(listener: Callable[[int], None]) -> None:
     _Count.listener = listener
 
 
-def usable_processors(cgroups: Path = _CGROUPS, mine: Path = _MINE) -> int:
+def usable_processors(cgroups: str | Path = _CGROUPS, mine: str | Path = _MINE) -> int:
     """Processors that this process may run on; the folders are where the kernel tells of groups."""
     processors = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
     count = len(processors(0))  # macOS and Windows know no affinity
@@ -76,42 +79,42 @@ def usable_processors(cgroups: Path = _CGROUPS, mine: Path = _MINE) -> int:
     return count if quota is None else max(1, min(count, math.floor(quota)))
 
 
-def _quota(cgroups: Path, mine: Path) -> float | None:
+def _quota(cgroups: str | Path, mine: str | Path) -> float | None:
     """The smallest quota among this process's groups, in processors; None where there is none."""
-    try:
-        lines = mine.read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return None
     found = []
-    for line in lines:
+    for line in _text(mine).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            read, root = _version_two, cgroups
+            read, root = _version_two, os.fspath(cgroups)
         elif "cpu" in controllers.split(","):
-            read, root = _version_one, cgroups / "cpu"
+            read, root = _version_one, os.path.join(cgroups, "cpu")
         else:
             continue
-        folder = root / path.lstrip("/")
-        for one in (folder, *folder.parents):  # a group's limit holds for those inside
-            found.append(read(one))
-            if one == root:
-                break
+        names = [name for name in path.split("/") if name]
+        for count in range(len(names) + 1):  # a group's limit holds for those inside
+            found.append(read(os.path.join(root, *names[:count])))
     return min((quota for quota in found if quota is not None), default=None)
 
 
-def _version_two(folder: Path) -> float | None:
-    return _ratio(_words(folder / "cpu.max"))
+def _version_two(folder: str) -> float | None:
+    return _ratio(_words(folder, "cpu.max"))
 
 
-def _version_one(folder: Path) -> float | None:
-    return _ratio([*_words(folder / "cpu.cfs_quota_us"), *_words(folder / "cpu.cfs_period_us")])
+def _version_one(folder: str) -> float | None:
+    return _ratio([*_words(folder, "cpu.cfs_quota_us"), *_words(folder, "cpu.cfs_period_us")])
 
 
-def _words(file: Path) -> list[str]:
+def _words(folder: str, name: str) -> list[str]:
+    return _text(os.path.join(folder, name)).split()
+
+
+def _text(file: str | Path) -> str:
+    """What a file of the system's says; nothing where there is none."""
     try:
-        return file.read_text(encoding="ascii", errors="replace").split()
+        with open(file, encoding="ascii", errors="replace") as opened:
+            return opened.read()
     except OSError:
-        return []
+        return ""
 
 
 def _ratio(words: list[str]) -> float | None:

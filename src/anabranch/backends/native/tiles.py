@@ -1,6 +1,6 @@
-"""The inner parts of a matrix product: a tile of the result in registers, and what feeds it.
+"""The inner part of a matrix product: a tile of the result in registers.
 
-Each is an IR function that all products of a module share.
+It is an IR function that all products share.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anabranch.backends.native.emit import Val, memory_type, register_type
-from anabranch.backends.native.schedule import ALIGNMENT
 from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 
 LINE = 64  # bytes that come near at once
-UNROLLED = 2  # steps along the summed axis in one turn of the loop
+FEW, MANY = (
+    2,
+    18,
+)  # vectors of a tile between which a turn is one step along the summed axis, not two
+FETCHED = 16  # bytes that one step fetches of what comes next
+LATE = 32  # steps before the end when C is fetched: time enough, and too little to lose it again
 
 
 @dataclass(frozen=True)
 class Tile:
     """Rows of the result, and vectors of `lanes` elements across, of which `columns` are real.
 
-    Where an operand is packed, its steps are known: that of B along the summed axis, and that of A,
-    whose rows then lie side by side. `result` is the dtype that is written.
+    `result` is the dtype that is written. Rows of B that are `padded` may be read up to the end of
+    the last vector, as they may where B is packed.
     """
 
     rows: int
@@ -30,8 +34,7 @@ class Tile:
     lanes: int
     columns: int
     result: DType
-    a_step: int | None = None
-    b_step: int | None = None
+    padded: bool = False
 
     @property
     def element(self) -> str:
@@ -43,49 +46,16 @@ class Tile:
 
     @property
     def name(self) -> str:
-        packed = f"{self.a_step or 'x'}_{self.b_step or 'x'}"
-        return f"{self.rows}x{self.vectors}x{self.lanes}_{self.columns}_{self.result}_{packed}"
+        reads = "padded" if self.padded and self.columns < self.vectors * self.lanes else "real"
+        return f"{self.rows}x{self.vectors}x{self.lanes}_{self.columns}_{self.result}_{reads}"
 
     def real(self, vector: int) -> int:
         """How many lanes of this vector are real."""
         return min(self.lanes, self.columns - vector * self.lanes)
 
-
-@dataclass(frozen=True)
-class Panel:
-    """What a tile reads of a packed operand: `width` elements for each step of the summed axis.
-
-    The first `columns` of them are real, the others 0. It is packed `lanes` at a time.
-    """
-
-    width: int
-    columns: int
-    lanes: int
-    source: DType
-
-    @property
-    def element(self) -> str:
-        return register_type(self.source)
-
-    @property
-    def bytes(self) -> int:
-        return 8 if self.element == "double" else 4
-
-    @property
-    def vectors(self) -> int:
-        return -(-self.width // self.lanes)
-
-    @property
-    def name(self) -> str:
-        return f"{self.width}x{self.lanes}_{self.columns}_{self.source}"
-
-    def real(self, vector: int) -> int:
-        return max(min(self.lanes, self.columns - vector * self.lanes), 0)
-
-    def room(self, depth: int) -> int:
-        """Bytes that so many steps take, with what is written too many."""
-        steps = -(-depth // self.lanes) * self.lanes
-        return -(-(steps * self.width + self.lanes) * self.bytes // ALIGNMENT) * ALIGNMENT
+    def read(self, vector: int) -> int:
+        """How many lanes of a row of B are read into this vector."""
+        return self.lanes if self.padded else self.real(vector)
 
 
 class VectorWriter(Writer):
@@ -123,40 +93,46 @@ class VectorWriter(Writer):
 class TileCode(VectorWriter):
     """C = A B, or C + A B, for one tile of C.
 
-    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add)`; steps that
-    the tile knows are not looked at.
+    `(k, a, a's row step, a's step along k, b, b's step along k, c, c's row step, add, next)`. The
+    steps lie in registers, so one function serves packed operands and those read where they lie.
+    A tile of many vectors fetches `FETCHED * k` bytes from `next` on, which are wanted soon.
     """
 
     def __init__(self, tile: Tile, declared: set[str]) -> None:
         super().__init__(tile.lanes, tile.result, declared)
         self.tile = tile
         self.name = f"tile_{tile.name}"
-        self._fetch_early()
-        if tile.a_step is None:
-            rows = [self._at("%a", self._times("%ra", i)) for i in range(tile.rows)]
-        else:
-            rows = [self._at("%a", i) for i in range(tile.rows)]
+        rows = [self._at("%a", self._times("%ra", i)) for i in range(tile.rows)]
         sums = self._summed(rows)
         self._write(sums)
         arguments = "i64 %k, ptr %a, i64 %ra, i64 %ka, ptr %b, i64 %kb, ptr %c, i64 %rc, i1 %add"
+        arguments += ", ptr %next"
         declared.add(self._text(f"define internal void @{self.name}({arguments})"))
 
-    def _fetch_early(self) -> None:
-        """Bring the rows of C near while the sums are made."""
+    def _fetch(self, place: str, writes: int) -> None:
         self.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 {writes}, i32 3, i32 1)")
+
+    def _fetch_result(self) -> None:
+        """Bring the rows of C near while the sums are made."""
         tile, kind = self.tile, memory_type(self.tile.result)
         each = max(LINE // tile.result.itemsize, 1)
         for i in range(tile.rows):
             row = self._at("%c", self._times("%rc", i), kind)
             for j in range(0, tile.columns, each):
-                place = self._at(row, j, kind)
-                self._line(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
+                self._fetch(self._at(row, j, kind), 1)
+
+    def _fetch_next(self, k: str) -> None:
+        fetched = self._new(f"mul i64 {k}, {FETCHED}")
+        self._fetch(self._new(f"getelementptr i8, ptr %next, i64 {fetched}"), 0)
 
     def _summed(self, rows: Sequence[str]) -> list[str]:
-        """Two loops, of several steps a turn and of one; gives the names of the sums."""
-        whole = self._new(f"and i64 %k, {-UNROLLED}")
-        starts = ["zeroinitializer" if self.tile.lanes > 1 else "0.0"] * self._count
-        sums = self._loop(rows, "0", whole, UNROLLED, starts)
+        """The names of the sums: two steps a turn where that gains, and then those left over."""
+        sums = ["zeroinitializer" if self.tile.lanes > 1 else "0.0"] * self._count
+        if FEW < self._count < MANY:
+            return self._loop(rows, "0", "%k", 1, sums)
+        whole = self._new("and i64 %k, -2")
+        sums = self._loop(rows, "0", whole, 2, sums)
         return self._loop(rows, whole, "%k", 1, sums)
 
     @property
@@ -166,7 +142,20 @@ class TileCode(VectorWriter):
     def _loop(
         self, rows: Sequence[str], first: str, last: str, steps: int, starts: Sequence[str]
     ) -> list[str]:
+        """The rows of C are fetched on the way, but where steps are too short to look at that."""
+        late = ""
+        if first == "0" and self._count > FEW:
+            early = self._new(f"sub i64 {last}, {LATE}")
+            is_long = self._new(f"icmp sgt i64 {early}, 0")
+            late = self._new(f"select i1 {is_long}, i64 {early}, i64 0")
+        elif first == "0":
+            self._fetch_result()
         with self._growing(last, steps, first, self._vector, starts) as (counter, sums, grown):
+            if late:
+                with self._if(self._new(f"icmp eq i64 {counter}, {late}")):
+                    self._fetch_result()
+            if self._count >= MANY:
+                self._fetch_next(counter)
             for step in range(steps):
                 grown[:] = self._step(rows, counter, step, grown)
         return sums
@@ -174,13 +163,11 @@ class TileCode(VectorWriter):
     def _step(self, rows: Sequence[str], counter: str, step: int, sums: Sequence[str]) -> list[str]:
         tile = self.tile
         k = counter if step == 0 else self._new(f"add i64 {counter}, {step}")
-        ak = self._new(f"mul i64 {k}, {tile.a_step or '%ka'}")
-        bk = self._new(f"mul i64 {k}, {tile.b_step or '%kb'}")
+        ak, bk = (self._new(f"mul i64 {k}, %k{side}") for side in "ab")
         b = self._at("%b", bk)
         right = []
         for j in range(tile.vectors):
-            real = tile.lanes if tile.b_step else tile.real(j)
-            right.append(self._load(self._at(b, j * tile.lanes), real))
+            right.append(self._load(self._at(b, j * tile.lanes), tile.read(j)))
         function = f"@llvm.fmuladd.{self._e.suffix(tile.element)}"
         self.declared.add(f"declare {self._vector} {function}({', '.join([self._vector] * 3)})")
         grown = []
@@ -220,122 +207,3 @@ class TileCode(VectorWriter):
         dtype = self.tile.result
         text = self._e.to_memory(Val(value, dtype))
         self._e.store(text, memory_type(dtype), dtype.itemsize, place, count)
-
-
-class _Pack(VectorWriter):
-    """A function that copies a panel."""
-
-    word = ""
-    steps = "i64 %step"
-
-    def __init__(self, panel: Panel, declared: set[str]) -> None:
-        super().__init__(panel.lanes, panel.source, declared)
-        self.panel = panel
-        self.name = f"{self.word}_{panel.name}"
-        self._write()
-        head = f"define internal void @{self.name}(i64 %k, ptr %from, {self.steps}, ptr %to)"
-        declared.add(self._text(head))
-
-    def _write(self) -> None:
-        raise NotImplementedError
-
-    def _from(self, base: str, elements: str | int) -> str:
-        return self._at(base, elements, memory_type(self.panel.source))
-
-    def _to_row(self, k: str) -> str:
-        return self._at("%to", self._new(f"mul i64 {k}, {self.panel.width}"))
-
-    def _read(self, place: str, count: int) -> str:
-        if count == 0:
-            return "zeroinitializer"
-        source = self.panel.source
-        text = self._e.load(memory_type(source), source.itemsize, place, count)
-        return self._e.from_memory(text, source).text
-
-
-class PackRows(_Pack):
-    """A panel of rows whose elements lie side by side: `(k, from, step, to)`.
-
-    It may write a few elements too many behind the last row.
-    """
-
-    word = "rows"
-
-    def _write(self) -> None:
-        panel = self.panel
-        with self._counted_to("%k") as k:
-            row = self._from("%from", self._new(f"mul i64 {k}, %step"))
-            to = self._to_row(k)
-            for j in range(panel.vectors):
-                value = self._read(self._from(row, j * panel.lanes), panel.real(j))
-                self._store(value, self._at(to, j * panel.lanes), panel.lanes)
-
-
-class PackAny(_Pack):
-    """The same panel from elements that lie anyhow: `(k, from, step, column's step, to)`."""
-
-    word = "any"
-    steps = "i64 %step, i64 %across"
-
-    def _write(self) -> None:
-        panel, source, one = self.panel, self.panel.source, self._emitter(1)
-        one.lines = self._lines
-        with self._counted_to("%k") as k:
-            row = self._from("%from", self._new(f"mul i64 {k}, %step"))
-            to = self._to_row(k)
-            for j in range(panel.width):
-                value = "0.0"
-                if j < panel.columns:
-                    place = self._from(row, self._times("%across", j))
-                    text = one.load(memory_type(source), source.itemsize, place, 1)
-                    value = one.from_memory(text, source).text
-                one.store(value, self._element, self._size, self._at(to, j), 1)
-
-
-class PackColumns(_Pack):
-    """The same panel from columns whose elements lie side by side, turned as it is copied.
-
-    `(k, from, the step from column to column, to)`; it may write a few rows too many.
-    """
-
-    word = "columns"
-
-    def _write(self) -> None:
-        panel, source = self.panel, self.panel.source
-        lanes = panel.lanes
-        with self._counted_to("%k", lanes) as k:
-            mask = self._first(self._new(f"sub i64 %k, {k}"))
-            to = self._to_row(k)
-            blocks = []
-            for j in range(panel.vectors):
-                columns = []
-                for column in range(j * lanes, (j + 1) * lanes):
-                    if column >= panel.columns:
-                        columns.append("zeroinitializer")
-                        continue
-                    place = self._from(self._from("%from", self._times("%step", column)), k)
-                    text = self._e.load_where(mask, memory_type(source), source.itemsize, place)
-                    columns.append(self._e.from_memory(text, source).text)
-                blocks.append(self._turned(columns))
-            for i in range(lanes):  # in this order, for the last block of a row may reach too far
-                for j, block in enumerate(blocks):
-                    place = self._at(to, i * panel.width + j * lanes)
-                    self._store(block[i], place, lanes)
-
-    def _turned(self, rows: Sequence[str]) -> list[str]:
-        """A square block transposed: rows interleaved with those half a block below, log2 times."""
-        lanes, vector = self.panel.lanes, self._vector
-        half = lanes // 2
-        low, high = (
-            ", ".join(f"i32 {n}" for k in range(start, start + half) for n in (k, k + lanes))
-            for start in (0, half)
-        )
-        block = list(rows)
-        for _ in range(lanes.bit_length() - 1):
-            turned = []
-            for a, b in zip(block[:half], block[half:], strict=True):
-                for order in (low, high):
-                    pair = f"{vector} {a}, {vector} {b}, <{lanes} x i32> <{order}>"
-                    turned.append(self._new(f"shufflevector {pair}"))
-            block = turned
-        return block

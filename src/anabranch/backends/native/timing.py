@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from anabranch.backends.native import pool, target
+from anabranch.backends.native import loading, modules, pool, target
 from anabranch.backends.native.program import Program
 from anabranch.backends.plan import Limits, Timing
 from anabranch.core.graph import Graph
@@ -26,7 +26,8 @@ _Clock = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
 
 
 class _Runs(Protocol):
-    donated: Mapping[int, int]
+    @property
+    def donated(self) -> Mapping[int, int]: ...
 
     def filled(self, run: Any, arguments: Sequence[Any], *more: Any) -> Any: ...
 
@@ -34,8 +35,8 @@ class _Runs(Protocol):
 def measured(executable: _Runs, graph: Graph, arguments: Sequence[Any]) -> Timing:
     """Seconds for each step of the graph's program with these arguments, the best of rounds."""
     program = Program(graph, target.host().vector_bytes, executable.donated, is_timed=True)
-    objects = [target.object_code(text) for text in program.modules]
-    loaded = target.Loaded(objects, ["entry"], pool.imports(program.shares))
+    objects = modules.object_codes(program.modules, program.modules)
+    loaded = loading.Loaded(objects, ["entry"], pool.imports(program.shares))
     code, clock = _Timed(loaded.addresses["entry"]), _clock()
     count = len(program.steps)
     # What the caller has donated to a call is not donated to a measurement.
@@ -83,7 +84,7 @@ def _copied(size: int) -> float:
 def _computed(element: str) -> float:
     """Operations a second: products and sums on registers, as many at once as there is room."""
     lanes = target.host().vector_bytes // (8 if element == "double" else 4)
-    loaded = target.Loaded([target.object_code(_sums(element, lanes))], ["sums"])
+    loaded = loading.Loaded([modules.object_code(_sums(element, lanes))], ["sums"])
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.addresses["sums"])
     place = np.zeros(lanes, np.float64)
     return 2 * lanes * _CHAINS * _TURNS / _best(lambda: run(place.ctypes.data))

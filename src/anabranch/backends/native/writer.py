@@ -61,6 +61,16 @@ class Writer:
             e.known.clear()  # what follows may stand in another block
 
     @contextmanager
+    def _if(self, condition: str) -> Iterator[None]:
+        """What stands in the block is done where the condition holds; no names go out of it."""
+        number = next(self._names)
+        self._line(f"br i1 {condition}, label %then{number}, label %end{number}")
+        self._label(f"then{number}")
+        yield
+        self._line(f"br label %end{number}")
+        self._label(f"end{number}")
+
+    @contextmanager
     def _counted_to(self, count: str, by: int = 1, first: str = "0") -> Iterator[str]:
         """The same for a count that is known when it runs, and may be 0."""
         with self._growing(count, by, first, "", ()) as (counter, _, _):

@@ -14,6 +14,7 @@ from unittest.mock import patch
 import numpy as np
 
 import anabranch as ab
+from anabranch.backends.base import Wanted
 from anabranch.backends.native import blocks as blocks_of_products
 from anabranch.backends.native import calls, products
 from anabranch.backends.native.executable import NativeExecutable
@@ -281,7 +282,7 @@ def main(kind: str, lengths: Iterable[int]) -> None:
             for number, (f, inputs) in enumerate(rule(np.random.default_rng(n), n, dtype)):
                 graph = graph_of(f, inputs)
                 wanted = ReferenceExecutable(graph).run(inputs)
-                executable = NativeExecutable(graph)
+                executable = NativeExecutable(Wanted(graph))
                 for at_end in (True, False):
                     print(f"{kind} {number}, length {n}, {dtype}, at_end={at_end}", flush=True)
                     found = run(graph, executable, inputs, at_end)

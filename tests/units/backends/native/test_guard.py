@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.backends.native import target
+from anabranch.backends.native import modules
 from anabranch.backends.native.entry import Text
 from anabranch.backends.native.kernels import KERNELS
 from anabranch.backends.native.reductions import REDUCTIONS
@@ -72,9 +72,9 @@ ctypes.c_char.from_address(place + {offset}).value
 
 def test_no_module_gets_through_that_is_illegal() -> None:
     with pytest.raises(RuntimeError):
-        target.object_code("define i32 @f() {\nentry:\n  %x = add i32 1, 1\n}")
+        modules.object_code("define i32 @f() {\nentry:\n  %x = add i32 1, 1\n}")
     with pytest.raises(RuntimeError, match="dominate"):
-        target.object_code(
+        modules.object_code(
             "define i32 @f() {\nentry:\n  br label %b\na:\n  %x = add i32 1, 1\n  br label %b\n"
             "b:\n  ret i32 %x\n}"
         )

@@ -1,5 +1,6 @@
 """Products: every size, layout and dtype, small ones and those in blocks."""
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,6 +109,11 @@ def test_halves_are_summed_in_float32_and_rounded_once(
     np.testing.assert_array_equal(ones, np.full((m, n), k, dtype))  # 700 ones, no fewer
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ab.bfloat16])
+def test_one_element_in_the_last_vector_of_a_row_is_written_alone(dtype: Any) -> None:
+    check("rows", "rows", (5, 3, 81), dtype)  # one more would be the first of the next row
+
+
 def test_infinities_and_nan_pass_through_large_products() -> None:
     x = np.ones((200, 200))
     x[3, 5], x[150, 1] = np.inf, np.nan
@@ -193,3 +199,26 @@ def test_a_stack_of_small_products_is_cut_as_a_whole() -> None:
     f(small, small), f(large, large)
     assert not f.program(small, small).executable.program.shares
     assert f.program(large, large).executable.program.shares
+
+
+@pytest.mark.parametrize("vector_bytes", [64, 32, 16])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_tiles_fit_the_registers_and_cover_the_result(vector_bytes: int, dtype: Any) -> None:
+    shapes = operands.Shapes(np.dtype(dtype), vector_bytes)
+    registers = 32 if vector_bytes == 64 or operands.is_arm() else 16
+    for m, n in itertools.product((1, 2, 5, 12, 13, 30, 1000), range(1, 200)):
+        tile = shapes.tile(m, n)
+        assert 1 <= tile.rows <= m
+        if m > 1:  # the sums, a row of B and an element of A
+            assert tile.rows * tile.vectors + tile.vectors + 1 <= registers
+        columns = n % tile.columns
+        if columns:
+            last = shapes.last(tile, columns)
+            assert columns <= last.vectors * last.lanes <= tile.columns
+
+
+def test_a_rest_of_columns_takes_no_more_vectors_than_it_must() -> None:
+    tiles = operands.Shapes(np.dtype(np.float32), 64).tile
+    assert [(tiles(1000, n).rows, tiles(1000, n).vectors) for n in (256, 48, 80, 100, 10)] == [
+        *((6, 4), (9, 3), (9, 3), (9, 3), (12, 1))
+    ]

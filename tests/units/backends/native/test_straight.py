@@ -15,7 +15,7 @@ def program(f: object, *args: object) -> Program:
 
 
 def functions(made: Program) -> int:
-    return made.ir.count("define internal void @loop")
+    return made.ir.count("define void @loop")
 
 
 def both(f: object, *args: object) -> tuple[object, object]:

@@ -126,7 +126,7 @@ class KernelCode(Writer):
         """Write the function around what was written."""
         self._line("ret i32 0")
         given = ", ".join(f"ptr %p{i}" for i in range(len(self.pointers)))
-        head = f"define internal i32 @{self.name}({given}, ptr %scratch, i64 %first, i64 %last) {{"
+        head = f"define i32 @{self.name}({given}, ptr %scratch, i64 %first, i64 %last) {{"
         end = ["refused:", "  ret i32 1", "}"]
         self.text = "\n".join([head, "entry:", *self._lines, *end])
 

@@ -1,0 +1,224 @@
+"""Modules of a program: what programs share, and threads that emit them."""
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import anabranch as ab
+from anabranch.backends.native import emission, modules, target
+from anabranch.backends.native.division import Division
+from anabranch.backends.native.program import Program
+
+RNG = np.random.default_rng(0)
+A, B = RNG.normal(size=(96, 80)), RNG.normal(size=(80, 48))
+
+# A module that is worth a thread.
+LONG = "\n".join(["define void @f() {", *["  call void @f()"] * 200, "  ret void", "}", ""])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of this test's own."""
+    ab.compile(lambda a, b: ab.tanh(a @ b), backend="native")(A, B)  # what a process makes once
+    monkeypatch.setenv("ANABRANCH_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def threads() -> object:
+    """Sets the number of threads for this test."""
+    before = ab.get_num_threads()
+    yield ab.set_num_threads
+    ab.set_num_threads(before)
+
+
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> object:
+    """An llvmlite that does not say where its library is."""
+    emission._without_lock.cache_clear()
+    hidden = SimpleNamespace(ffi=SimpleNamespace(lib=object()))
+    monkeypatch.setattr(emission, "llvm", hidden)
+    assert emission._without_lock() is None
+    yield
+    emission._without_lock.cache_clear()
+
+
+def compiled(f: object) -> Program:
+    return ab.compile(f, backend="native").program(A, B).executable.program  # type: ignore
+
+
+def counted(work: object) -> tuple[int, int]:
+    """Modules that are emitted and pieces that are found on disk meanwhile."""
+    counts = ab.cache.counts()
+    before = counts.emitted, counts.found
+    work()  # type: ignore[operator]
+    counts = ab.cache.counts()
+    return counts.emitted - before[0], counts.found - before[1]
+
+
+# What programs share
+
+
+def test_a_program_emits_no_tile_that_another_one_has_emitted(here: Path) -> None:
+    first = ab.compile(lambda a, b: ab.tanh(a @ b), backend="native")
+    second = ab.compile(lambda a, b: ab.sum((a @ b.T.T) * 3.0, axis=0), backend="native")
+    emitted, found = counted(lambda: first(A, B))
+    shared = first.program(A, B).executable.program.shared
+    assert shared and emitted == len(shared) + 2  # with the program's own and the way into it
+    assert found == 0
+    results = []
+    assert counted(lambda: results.append(second(A, B))) == (2, len(shared))
+    np.testing.assert_allclose(results[0], (A @ B * 3.0).sum(axis=0), rtol=1e-12)
+    assert len(list(here.glob("*.code"))) == len(shared) + 2 * 2
+
+
+def test_without_a_disk_a_process_remembers_what_programs_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANABRANCH_CACHE_DIR", "")
+    monkeypatch.setattr(modules, "_recent", {})
+    ab.compile(lambda a, b: ab.tanh(a @ b), backend="native")(A, B)
+    other = ab.compile(lambda a, b: ab.exp(a @ b), backend="native")
+    assert counted(lambda: other(A, B)) == (1, 0)  # the way into it is the same one, too
+    monkeypatch.setattr(modules, "REMEMBERED", 1)
+    ab.compile(lambda a, b: a.T @ a, backend="native")(A, B)
+    assert len(modules._recent) == 1
+
+
+def test_tiles_are_the_same_functions_for_all_strides() -> None:
+    def tiles(f: object) -> set[str]:
+        names = {name for text in compiled(f).shared for name in _defined(text)}
+        return {name for name in names if name.startswith("tile")}
+
+    wanted = tiles(lambda a, b: a @ b)
+    assert wanted
+    assert tiles(lambda a, b: ab.flip(a, 1) @ b) == wanted
+    assert tiles(lambda a, b: a @ ab.flip(b, 0)) == wanted
+    assert tiles(lambda a, b: a @ ab.reshape(b.T * 1.5, (48, 80)).T) == wanted
+
+
+def test_what_is_shared_names_nothing_of_the_program() -> None:
+    def f(a, b):
+        return ab.sum(ab.sin(ab.cos(ab.tanh(a @ b))) ** 1.5)
+
+    graph = ab.compile(ab.value_and_grad(f, (0, 1)), backend="native").graph(A, B)
+    program = Program(graph, target.host().vector_bytes)
+    own = set(_defined(program.ir)) - {n for text in program.shared for n in _defined(text)}
+    assert own
+    for text in program.shared:
+        assert len(_defined(text)) == 1
+        assert not any(f"@{name}(" in text for name in own)
+
+
+def _defined(ir: str) -> list[str]:
+    heads = [line for line in ir.splitlines() if line.startswith("define")]
+    return [head.partition("@")[2].partition("(")[0] for head in heads]
+
+
+def test_modules_grow_with_what_was_written_before_and_no_further() -> None:
+    division = Division()
+    for i in range(4_000):
+        division.add("\n".join([f"define void @f{i}() {{", *["  ;"] * 100, "}"]), ())
+    division.close()
+    division.close()  # nothing is open
+    lines = [text.count("\n") for text in division.modules]
+    assert lines[0] < 700
+    assert 5_000 < max(lines) < 10_500
+    assert len(lines) < 150
+    assert division.shared() == []
+
+
+# Threads
+
+
+def long_program() -> Program:
+    def f(a, b):
+        for k in range(12):
+            a = ab.exp(ab.sin(a) * float(k + 1)) / ab.sum(a, axis=0)
+        return a @ b
+
+    return compiled(f)
+
+
+@pytest.mark.slow
+def test_objects_do_not_depend_on_the_number_of_threads(threads, monkeypatch) -> None:
+    texts = long_program().modules
+    assert len(texts) > 3
+    used: list[int] = []
+    real = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (used.append(1), real(self))[1])
+    wanted = [target.emitted(text) for text in texts]
+    for count, started in ((1, 0), (2, 1), (3, 2)):
+        threads(count)
+        used.clear()
+        assert emission.emitted(texts) == wanted
+        assert len(used) == started
+
+
+def test_one_module_starts_no_thread(monkeypatch, threads) -> None:
+    threads(4)
+    monkeypatch.setattr(threading, "Thread", None)
+    assert emission.emitted([LONG]) == [target.emitted(LONG)]
+    short = "define void @f() {\n  ret void\n}\n"
+    assert emission.emitted([short] * 3 + [LONG]) == [
+        target.emitted(x) for x in [short] * 3 + [LONG]
+    ]
+    assert emission.emitted([]) == []
+
+
+@pytest.mark.slow
+def test_modules_are_emitted_one_by_one_where_llvmlite_hides_its_library(
+    locked, threads, monkeypatch
+) -> None:
+    threads(2)
+    texts = long_program().modules
+    monkeypatch.setattr(threading, "Thread", None)
+    assert emission.emitted(texts) == [target.emitted(text) for text in texts]
+
+
+def test_a_text_that_is_no_module_is_told_by_the_thread_that_asked(threads) -> None:
+    threads(2)
+    good, bad = LONG, LONG.replace("ret void", "ret i32 1")
+    for texts in ([good, bad, good], [bad], [bad, bad]):
+        with pytest.raises(RuntimeError, match="ret"):
+            emission.emitted(texts)
+    before = threading.active_count()
+    assert len(emission.emitted([good, good])) == 2
+    assert threading.active_count() == before
+
+
+def test_equal_modules_are_emitted_once(here: Path) -> None:
+    text = "define double @f(double %x) {\n  ret double %x\n}\n"
+    results = []
+    assert counted(lambda: results.append(modules.object_codes([text, text], []))) == (1, 0)
+    assert results[0] == (target.emitted(text),) * 2
+
+
+# Meanwhile
+
+
+def test_what_is_made_meanwhile_is_not_made_again(here: Path, threads) -> None:
+    threads(2)
+    fixed = [("f", lambda: LONG)]
+    with modules.made_meanwhile(fixed):
+        pass
+    assert counted(lambda: modules.fixed_code(*fixed[0])) == (0, 0)
+    assert counted(lambda: modules.fixed_code(*fixed[0])) == (0, 1)  # it was kept on disk
+    with modules.made_meanwhile(fixed):  # so nothing is made
+        assert threading.active_count() == 1 or not modules._made_before
+    assert not modules._made_before
+
+
+def test_one_thread_makes_nothing_before_it_is_asked_for(here: Path, threads) -> None:
+    threads(1)
+    wanted = [("g", lambda: "define void @g() {\n  ret void\n}\n")]
+
+    def work() -> None:
+        with modules.made_meanwhile(wanted):
+            pass
+
+    assert counted(work) == (0, 0)
+    assert counted(lambda: modules.fixed_code(*wanted[0])) == (1, 0)
