@@ -16,7 +16,7 @@ from collections.abc import Iterable
 LEAST, MOST = 500, 10_000
 SHARE = 16  # of what was written before, at least
 
-_NAME = re.compile(r"@([\w.]+)")
+_NAME = re.compile(r"@([\w.]+)|(![0-9]+)")  # of metadata, too
 _HEAD = re.compile(r"define (?:internal )?(.+?) @([\w.]+)\((.*)\)[\w ]*\{")
 _PARAMETER = re.compile(r" %[\w.]+")
 _DEFINED = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)
@@ -73,7 +73,7 @@ class Division:
     def _shared(self, name: str) -> str:
         text = self._functions[name]
         needs = []
-        for other in sorted(set(_NAME.findall(text)) - {name}):
+        for other in sorted(set(map(_named, _NAME.finditer(text))) - {name}):
             function = self._functions.get(other)
             needs.append(self._known[other] if function is None else _declared(function))
         return "\n".join([*needs, text.replace("define internal", "define", 1), ""])
@@ -83,7 +83,11 @@ def _name(need: str) -> str:
     """What a declaration, a definition or a constant is called."""
     found = _NAME.search(need)
     assert found is not None
-    return found[1]
+    return _named(found)
+
+
+def _named(found: re.Match[str]) -> str:
+    return found[1] or found[2]
 
 
 @functools.lru_cache(maxsize=256)
