@@ -93,7 +93,7 @@ class CheckedWriter(BodyWriter):
         e.lines[:] = ordered(e.lines)
         number = e.new_number()
         plain, careful, after = (f"{word}{number}" for word in ("plain", "careful", "after"))
-        e.lines += [f"  br i1 {is_any}, label %{careful}, label %{plain}{_rarely(e)}", f"{plain}:"]
+        e.lines += [f"  br i1 {is_any}, label %{careful}, label %{plain}", f"{plain}:"]
         self._store(e, bases, index, e.lanes, values)
         first = self._grown(e, held, values, sums)
         e.lines += [f"  br label %{after}", f"{careful}:"]
@@ -149,7 +149,7 @@ class CheckedWriter(BodyWriter):
             e.lines.append(f"  store {kind} {value.text}, ptr {place}, align 8")
         self._room = max(self._room, len(sums) * _ROOM)
         given = "".join(f", ptr {base}" for base in own.values())
-        head = f"define internal void @{name}(i64 %index, ptr %sums{given}) noinline {{"
+        head = f"define internal void @{name}(i64 %index, ptr %sums{given}) cold noinline {{"
         return "\n".join([head, "entry:", *e.lines, "  ret void", "}"])
 
     def _room_of_sums(self) -> list[str]:
@@ -168,9 +168,3 @@ def _any_nan(e: Emitter, ends: Mapping[str, str]) -> str:
     for mask in masks[1:]:
         found = e.either(found, mask)
     return e.any_lane(found)
-
-
-def _rarely(e: Emitter) -> str:
-    """What says of a branch that it goes the first way once in a long while."""
-    e.declared.add('!0 = !{!"branch_weights", i32 1, i32 1000000}')
-    return ", !prof !0"

@@ -86,7 +86,11 @@ def parsed(ir: str, machine: Any) -> Any:
     module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
-    module.verify()
+    try:
+        module.verify()
+    except RuntimeError:
+        module.close()  # before its context: what an exception holds goes in no order
+        raise
     return module
 
 
