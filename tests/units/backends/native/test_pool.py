@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.backends.native import pool, target
+from anabranch.backends.native import loading, modules, pool
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity"), reason="this system does not tell of processors"
@@ -27,8 +27,8 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
     monkeypatch.setattr(pool, "PATIENCE", 100_000_000)
     known = pool._known_functions()
     assert known is not None
-    code = target.object_code(pool._text(True))
-    made = target.Loaded([code], ["run", "resize", "reset"], known)
+    code = modules.object_code(pool._text(True))
+    made = loading.Loaded([code], ["run", "resize", "reset"], known)
     reset = ctypes.CFUNCTYPE(None)(made.addresses["reset"])
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(made.addresses["resize"])
     run = ctypes.CFUNCTYPE(None, Task, ctypes.c_void_p, ctypes.c_int64)(made.addresses["run"])
