@@ -16,10 +16,10 @@ from collections.abc import Iterable
 LEAST, MOST = 500, 10_000
 SHARE = 16  # of what was written before, at least
 
-_NAME = re.compile(r"@([\w.]+)")
-_HEAD = re.compile(r"define (?:internal )?(.+?) @([\w.]+)\((.*)\)[\w ]*\{")
+_NAME = re.compile(r"(@[\w.]+|!\d+)")  # of a function or a constant, or the number of a remark
+_HEAD = re.compile(r"define (?:internal )?(.+?) (@[\w.]+)\((.*)\)[\w ]*\{")
 _PARAMETER = re.compile(r" %[\w.]+")
-_DEFINED = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)
+_DEFINED = re.compile(r"^define [^@]*(@[\w.]+)\(", re.MULTILINE)
 
 
 class Division:
@@ -80,7 +80,7 @@ class Division:
 
 
 def _name(need: str) -> str:
-    """What a declaration, a definition or a constant is called."""
+    """What a declaration, a definition, a constant or a remark is called."""
     found = _NAME.search(need)
     assert found is not None
     return found[1]
@@ -92,4 +92,4 @@ def _declared(function: str) -> str:
     found = _HEAD.match(function)
     assert found is not None
     result, name, parameters = found.groups()
-    return f"declare {result} @{name}({_PARAMETER.sub('', parameters)})"
+    return f"declare {result} {name}({_PARAMETER.sub('', parameters)})"

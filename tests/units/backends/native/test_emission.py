@@ -131,6 +131,27 @@ def test_modules_grow_with_what_was_written_before_and_no_further() -> None:
     assert division.shared() == []
 
 
+def test_modules_hold_the_constants_and_remarks_that_their_functions_name() -> None:
+    """Each of them, one that other programs have, too, as well as one of this program."""
+    needs = {
+        '!0 = !{!"branch_weights", i32 1, i32 9}',
+        "@six = internal constant double 6.0",
+        "define internal double @half(double %x) noinline {\nstart:\n  %c = fcmp olt double %x, 0.0\n"
+        "  br i1 %c, label %a, label %b, !prof !0\na:\n  br label %b\nb:\n"
+        "  %s = load double, ptr @six\n  %y = fmul double %x, %s\n  ret double %y\n}",
+    }
+    text = "define double @f(double %x) {\n  %y = call double @half(double %x)\n  ret double %y\n}"
+    division = Division()
+    division.add(text, needs)
+    division.close()
+    (own,), (shared,) = division.modules, division.shared()
+    assert own.count("declare double @half(double)") == 1
+    assert "declare" not in shared
+    for module in (own, shared):
+        assert target.emitted(module)
+        assert ("@six =" in module, "!0 =" in module) == (True, True)
+
+
 # Threads
 
 
