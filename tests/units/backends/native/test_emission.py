@@ -137,7 +137,8 @@ def test_modules_hold_the_constants_and_remarks_that_their_functions_name() -> N
         '!0 = !{!"branch_weights", i32 1, i32 9}',
         "@six = internal constant double 6.0",
         "define internal double @half(double %x) noinline {\nstart:\n"
-        "  %c = fcmp olt double %x, 0.0\n  br i1 %c, label %a, label %b, !prof !0\na:\n  br label %b\nb:\n"
+        "  %c = fcmp olt double %x, 0.0\n  br i1 %c, label %a, label %b, !prof !0\n"
+        "a:\n  br label %b\nb:\n"
         "  %s = load double, ptr @six\n  %y = fmul double %x, %s\n  ret double %y\n}",
     }
     text = "define double @f(double %x) {\n  %y = call double @half(double %x)\n  ret double %y\n}"
