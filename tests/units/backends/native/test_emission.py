@@ -1,6 +1,9 @@
 """Modules of a program: what programs share, and threads that emit them."""
 
+import contextlib
+import gc
 import threading
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -244,3 +247,19 @@ def test_one_thread_makes_nothing_before_it_is_asked_for(here: Path, threads) ->
 
     assert counted(work) == (0, 0)
     assert counted(lambda: modules.fixed_code(*wanted[0])) == (1, 0)
+
+
+def test_a_refused_module_leaves_nothing_to_the_garbage_collector(threads) -> None:
+    """Which could free a context before the module in it."""
+    threads(2)
+    bad = LONG.replace("ret void", "ret i32 1")
+    one = emission.Emission([bad, bad], is_awaited=True)
+    left = weakref.ref(one)
+    gc.disable()
+    try:
+        with contextlib.suppress(RuntimeError):
+            one.finished()
+        del one
+        assert left() is None
+    finally:
+        gc.enable()
