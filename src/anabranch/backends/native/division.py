@@ -16,10 +16,10 @@ from collections.abc import Iterable
 LEAST, MOST = 500, 10_000
 SHARE = 16  # of what was written before, at least
 
-_NAME = re.compile(r"@([\w.]+)|(![0-9]+)")  # of metadata, too
-_HEAD = re.compile(r"define (?:internal )?(.+?) @([\w.]+)\((.*)\)[\w ]*\{")
+_NAME = re.compile(r"(@[\w.]+|!\d+)")  # of a function or a constant, or the number of a remark
+_HEAD = re.compile(r"define (?:internal )?(.+?) (@[\w.]+)\((.*)\)[\w ]*\{")
 _PARAMETER = re.compile(r" %[\w.]+")
-_DEFINED = re.compile(r"^define [^@]*@([\w.]+)\(", re.MULTILINE)
+_DEFINED = re.compile(r"^define [^@]*(@[\w.]+)\(", re.MULTILINE)
 
 
 class Division:
@@ -73,21 +73,17 @@ class Division:
     def _shared(self, name: str) -> str:
         text = self._functions[name]
         needs = []
-        for other in sorted(set(map(_named, _NAME.finditer(text))) - {name}):
+        for other in sorted(set(_NAME.findall(text)) - {name}):
             function = self._functions.get(other)
             needs.append(self._known[other] if function is None else _declared(function))
         return "\n".join([*needs, text.replace("define internal", "define", 1), ""])
 
 
 def _name(need: str) -> str:
-    """What a declaration, a definition or a constant is called."""
+    """What a declaration, a definition, a constant or a remark is called."""
     found = _NAME.search(need)
     assert found is not None
-    return _named(found)
-
-
-def _named(found: re.Match[str]) -> str:
-    return found[1] or found[2]
+    return found[1]
 
 
 @functools.lru_cache(maxsize=256)
@@ -96,4 +92,4 @@ def _declared(function: str) -> str:
     found = _HEAD.match(function)
     assert found is not None
     result, name, parameters = found.groups()
-    return f"declare {result} @{name}({_PARAMETER.sub('', parameters)})"
+    return f"declare {result} {name}({_PARAMETER.sub('', parameters)})"

@@ -1,6 +1,9 @@
 """Modules of a program: what programs share, and threads that emit them."""
 
+import contextlib
+import gc
 import threading
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -131,6 +134,28 @@ def test_modules_grow_with_what_was_written_before_and_no_further() -> None:
     assert division.shared() == []
 
 
+def test_modules_hold_the_constants_and_remarks_that_their_functions_name() -> None:
+    """Each of them, one that other programs have, too, as well as one of this program."""
+    needs = {
+        '!0 = !{!"branch_weights", i32 1, i32 9}',
+        "@six = internal constant double 6.0",
+        "define internal double @half(double %x) noinline {\nstart:\n"
+        "  %c = fcmp olt double %x, 0.0\n  br i1 %c, label %a, label %b, !prof !0\n"
+        "a:\n  br label %b\nb:\n"
+        "  %s = load double, ptr @six\n  %y = fmul double %x, %s\n  ret double %y\n}",
+    }
+    text = "define double @f(double %x) {\n  %y = call double @half(double %x)\n  ret double %y\n}"
+    division = Division()
+    division.add(text, needs)
+    division.close()
+    (own,), (shared,) = division.modules, division.shared()
+    assert own.count("declare double @half(double)") == 1
+    assert "declare" not in shared
+    for module in (own, shared):
+        assert target.emitted(module)
+        assert ("@six =" in module, "!0 =" in module) == (True, True)
+
+
 # Threads
 
 
@@ -222,3 +247,19 @@ def test_one_thread_makes_nothing_before_it_is_asked_for(here: Path, threads) ->
 
     assert counted(work) == (0, 0)
     assert counted(lambda: modules.fixed_code(*wanted[0])) == (1, 0)
+
+
+def test_a_refused_module_leaves_nothing_to_the_garbage_collector(threads) -> None:
+    """Which could free a context before the module in it."""
+    threads(2)
+    bad = LONG.replace("ret void", "ret i32 1")
+    one = emission.Emission([bad, bad], is_awaited=True)
+    left = weakref.ref(one)
+    gc.disable()
+    try:
+        with contextlib.suppress(RuntimeError):
+            one.finished()
+        del one
+        assert left() is None
+    finally:
+        gc.enable()
