@@ -53,7 +53,10 @@ class Emission:
             for other in self._others:
                 other.join()
         if self._errors:
-            raise self._errors[0]
+            try:
+                raise self._errors[0]
+            finally:
+                self._errors.clear()  # which lead to this object again
         return self._codes
 
     def _work(self) -> None:
@@ -89,9 +92,9 @@ def _without_lock() -> Callable[[Any, str], bytes] | None:
     free.restype = free_text.restype = None
 
     def emitted_by(machine: Any, text: str) -> bytes:
-        module = target.parsed(text, machine)
         error = ctypes.c_void_p()
-        buffer = ctypes.c_void_p(emit(machine, module, 1, ctypes.byref(error)))
+        with target.parsed(text, machine) as module:
+            buffer = ctypes.c_void_p(emit(machine, module, 1, ctypes.byref(error)))
         if buffer.value is None:
             said = ctypes.string_at(error.value or 0).decode("utf-8", "replace")
             free_text(error)

@@ -76,7 +76,8 @@ def emitted(ir: str) -> bytes:
         RuntimeError: where the text is not a legal module, which is a fault of its emitter.
     """
     machine = _emitter()
-    code: bytes = machine.emit_object(parsed(ir, machine))
+    with parsed(ir, machine) as module:
+        code: bytes = machine.emit_object(module)
     disk.counts.emitted += 1
     return code
 
@@ -86,14 +87,19 @@ def parsed(ir: str, machine: Any) -> Any:
     module = llvm.parse_assembly(ir, llvm.create_context())
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
-    module.verify()
+    try:
+        module.verify()
+    except RuntimeError:
+        module.close()  # before its context, in which order the garbage collector may not do it
+        raise
     return module
 
 
 def assembly(ir: str) -> str:
     """The same as text, to be read."""
     machine = _emitter()
-    text: str = machine.emit_assembly(parsed(ir, machine))
+    with parsed(ir, machine) as module:
+        text: str = machine.emit_assembly(module)
     return text
 
 
