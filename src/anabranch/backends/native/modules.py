@@ -105,8 +105,10 @@ def made_meanwhile(fixed: Sequence[Fixed]) -> Iterator[None]:
         yield
         return
     made = emission.Emission(missing, is_awaited=False)
-    yield
-    _made_before.update(zip(missing, made.finished(), strict=True))
+    try:
+        yield
+    finally:  # no thread goes on behind the block
+        _made_before.update(zip(missing, made.finished(), strict=True))
 
 
 def _made(ir: str) -> bytes | None:
