@@ -184,7 +184,7 @@ class Reachable:
             if isinstance(value, _CONTAINERS) and len(value) <= _WRITTEN:
                 self._extents[id(value)] = _extent(value)
             if depth < _DEPTH:
-                if isinstance(value, types.FunctionType):
+                if isinstance(value, types.FunctionType) and not _is_library_function(value):
                     self.names |= _named_by(value.__code__)
                 deeper = depth + (not _is_library_function(value))
                 self._pending.extend((child, deeper) for child in _children(reach))
@@ -281,6 +281,8 @@ def _children(reach: Reach) -> Iterator[Reach]:
 def _named(reach: Reach, names: set[str]) -> Iterator[Reach]:
     """What is followed of a class, a module or an object for its name in code."""
     value = reach.value
+    if _is_library_object(value):
+        return
     if isinstance(value, types.ModuleType):
         found = names.intersection(vars(value))
     elif isinstance(value, type):
