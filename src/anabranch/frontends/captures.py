@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import opcode
+import os
+import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,6 +28,8 @@ _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
 _WRITTEN = 64  # entries of a container that somebody has written out, not collected
 _OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
+_STANDARD = os.path.dirname(os.__file__) + os.sep  # where Python's own modules lie
+_BUILTIN = frozenset(sys.builtin_module_names)
 _GONE = object()  # what a look gives that fails
 _CONTAINERS = (dict, list, tuple)
 _ENDS = (np.ndarray, *_PLAIN)  # nothing is reached through these
@@ -232,25 +236,42 @@ class Reachable:
 
 
 def _is_the_librarys(reach: Reach) -> bool:
-    """Whether code of the library's, or an object of its own, leads to what lies here."""
+    """Whether code of a library's, or an object of its own, leads to what lies here."""
     holder = next((p.value for p in reach.path if isinstance(p.value, types.FunctionType)), None)
     return _is_library_function(holder) or _is_library_object(reach.value)
 
 
 def _is_library_object(value: Any) -> bool:
+    """Whether this is a module or class of a library's, or an object of ours or of NumPy's.
+
+    Objects of other libraries' classes hold what the user gave them.
+    """
+    if isinstance(value, types.FunctionType):
+        return _is_library_function(value)
     if isinstance(value, types.ModuleType):
-        name = value.__name__
-    else:
-        name = str((value if isinstance(value, type) else type(value)).__module__)  # or no text
-    return _is_library_function(value) or name.split(".")[0] in ("anabranch", "numpy")
+        return _is_library_module(value)
+    name = str((value if isinstance(value, type) else type(value)).__module__)  # or no text
+    if name.split(".", maxsplit=1)[0] in ("anabranch", "numpy"):
+        return True
+    return isinstance(value, type) and _is_library_module(sys.modules.get(name))
+
+
+def _is_library_module(module: Any) -> bool:
+    file = getattr(module, "__file__", None)
+    return _is_installed(file) if file else getattr(module, "__name__", "") in _BUILTIN
 
 
 def _is_library_function(value: Any) -> bool:
-    """Whether this is a function of the library's or of NumPy's own."""
-    if not isinstance(value, types.FunctionType):
-        return False
-    of_numpy = (value.__module__ or "").split(".")[0] == "numpy"
-    return of_numpy or is_library_file(value.__code__.co_filename)
+    """Whether this is a function of a library: its own names are none of the user's."""
+    return isinstance(value, types.FunctionType) and _is_installed(value.__code__.co_filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    """Whether a file belongs to this library, to Python or to what is installed beside it."""
+    if is_library_file(file) or file.startswith(("<frozen ", _STANDARD)):
+        return True
+    return not {"site-packages", "dist-packages"}.isdisjoint(file.split(os.sep))
 
 
 def _children(reach: Reach) -> Iterator[Reach]:
@@ -323,7 +344,7 @@ def _function_names(reach: Reach) -> Iterator[Reach]:
         yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents, binding)  # type: ignore[misc]
     if function.__defaults__:
         yield _attribute(reach, "__defaults__", f"{function.__name__}.__defaults__")
-    if not is_library_file(code.co_filename):
+    if not _is_installed(code.co_filename):
         for name in sorted(_global_names(code).intersection(function.__globals__)):
             content = function.__globals__[name]
             binding = Binding("name", function.__globals__, name, content)

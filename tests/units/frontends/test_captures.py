@@ -1,6 +1,7 @@
 """What a compiled function captures: read anew at each call, rebinding noticed, all listed."""
 
 import functools
+import json
 import types
 from collections.abc import Callable
 from typing import Any
@@ -460,6 +461,16 @@ def test_numbers_of_the_library_are_no_part_of_the_program() -> None:
     by_class(2.0)
     assert by_class.trace(2.0).baked == {}
     assert f.trace(2.0).baked == {} and "number" not in f.explain_compiles()
+
+
+def test_code_of_what_is_installed_is_none_of_the_users() -> None:
+    f = ab.compile(lambda x: x * 2.0 if pytest.approx and json.dumps and np.sum else x)
+    assert not f.trace(ONES).guards
+    settings = types.SimpleNamespace(rate=2.0)  # an object of theirs with a number of the user's
+    f = ab.compile(lambda x: x * settings.rate)
+    assert f(ONES).tolist() == [2.0, 2.0]
+    settings.rate = 3.0
+    assert f(ONES).tolist() == [3.0, 3.0]
 
 
 def test_one_array_under_two_names_is_one_input() -> None:
