@@ -32,9 +32,10 @@ UNITS = {
 
 def one(name: str, workload: harness.Workload, peer: str, case: str, cache: Path) -> dict[str, Any]:
     """What one process tells, and how long after its start."""
+    words = [name, peer, case, *([] if any(cache.iterdir()) else ["--empty"])]
     env = harness.environment(peer, wide=workload.wide, cache=cache)
     begun = time.monotonic()
-    process = start([str(harness.HERE / "worker.py"), name, peer, case], env, str(cache))
+    process = start([str(harness.HERE / "worker.py"), *words], env, str(cache))
     try:
         reply = reply_of(process, workload.limit)
     finally:

@@ -2,6 +2,7 @@
 
 python worker.py WORKLOAD PEER           answers commands until its input ends
 python worker.py WORKLOAD PEER CASE      builds, runs once cold and a few times warm, and ends
+python worker.py ... CASE --empty        the same where nothing is on disk yet
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from figures import numbers
 from harness import PEERS, Bench, load
 
 BLOCK = 0.05  # seconds that one timed block lasts at least
+EMPTY = "--empty"
 WARM = 0.3  # seconds of warming up, and at least three steps
 
 
@@ -99,9 +101,11 @@ def memory(which: str) -> float:
     return float("nan")
 
 
-def once(workload: str, peer: str, case: str) -> dict[str, Any]:
+def once(workload: str, peer: str, case: str, is_empty: bool = False) -> dict[str, Any]:
     """What a first result costs in this process, in seconds and in memory, and the next ones."""
     worker = Worker(workload, peer)
+    for module in PEERS[peer].compiler if is_empty else ():
+        importlib.import_module(module)
     if (prepare := load(workload).prepare) is not None:
         prepare(case)
     before = memory("VmRSS")
@@ -130,13 +134,13 @@ def once(workload: str, peer: str, case: str) -> dict[str, Any]:
 def main() -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints must not disturb the replies
-    workload, peer, *cases = sys.argv[1:]
+    workload, peer, *cases = (word for word in sys.argv[1:] if word != EMPTY)
     worker: Worker | None = None
 
     def answer(command: str, case: str) -> Any:
         nonlocal worker
         if command == "once":
-            return once(workload, peer, case)
+            return once(workload, peer, case, is_empty=EMPTY in sys.argv)
         worker = worker or Worker(workload, peer)
         return getattr(worker, command)(case)
 

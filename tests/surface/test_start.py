@@ -161,7 +161,8 @@ AT_IMPORT = {
     "anabranch.diff": "call forward needs refusing region reverse rules",
     "anabranch.frontends": (
         "arguments captures compiled containers conversions donation eager engine entries"
-        " evaluation execution manual quick signatures stale static tensor trace transforms"
+        " evaluation execution libraries manual quick signatures stale static tensor trace"
+        " transforms"
     ),
     "anabranch.ops": "elementwise layout places rules select",
 }

@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import opcode
-import os
-import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -21,15 +19,13 @@ import numpy as np
 
 from anabranch.core.bind import NUMBERS
 from anabranch.core.record import record
-from anabranch.errors import is_library_file
+from anabranch.frontends.libraries import Libraries
 
 _DEPTH = 10
 _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
 _WRITTEN = 64  # entries of a container that somebody has written out, not collected
 _OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
-_STANDARD = os.path.dirname(os.__file__) + os.sep  # where Python's own modules lie
-_BUILTIN = frozenset(sys.builtin_module_names)
 _GONE = object()  # what a look gives that fails
 _CONTAINERS = (dict, list, tuple)
 _ENDS = (np.ndarray, *_PLAIN)  # nothing is reached through these
@@ -62,6 +58,11 @@ class Reach:
     def read(self) -> Any:
         """The value at this place now."""
         return self.value if self.parent is None else self.step(self.parent.read())
+
+    @property
+    def is_global(self) -> bool:
+        """Whether code finds this by the name of a global."""
+        return self.binding is not None and self.binding.look == "name"
 
     @property
     def path(self) -> Iterator[Reach]:
@@ -160,7 +161,8 @@ class Reachable:
         self._pending = deque((Reach("", root), 0) for root in (function, *more))
         self._seen: set[int] = set()
         self._extents: dict[int, Any] = {}
-        self._ours: dict[Reach, bool] = {}  # whether what is reached from here is the library's
+        self._ours: dict[Reach, bool] = {}  # whether what is reached from here is a library's
+        self._libraries = Libraries()
         self._owners: list[tuple[Reach, int]] = []  # whose attributes are followed by name
         self._follow()
         self._follow_names()
@@ -172,7 +174,7 @@ class Reachable:
         while self.names - known or done < len(self._owners):
             names, fresh, count = set(self.names), self.names - known, len(self._owners)
             for i, (reach, depth) in enumerate(self._owners):
-                children = _named(reach, fresh if i < done else names)
+                children = self._named(reach, fresh if i < done else names)
                 self._pending.extend((child, depth) for child in children)
             known, done = names, count
             self._follow()
@@ -188,12 +190,24 @@ class Reachable:
             if isinstance(value, _CONTAINERS) and len(value) <= _WRITTEN:
                 self._extents[id(value)] = _extent(value)
             if depth < _DEPTH:
-                if isinstance(value, types.FunctionType) and not _is_library_function(value):
+                is_users = self._is_users(reach)
+                if is_users and isinstance(value, types.FunctionType):
                     self.names |= _named_by(value.__code__)
-                deeper = depth + (not _is_library_function(value))
-                self._pending.extend((child, deeper) for child in _children(reach))
+                deeper = depth + is_users
+                self._pending.extend((child, deeper) for child in _children(reach, is_users))
                 if not isinstance(value, _UNNAMED):
                     self._owners.append((reach, deeper))
+
+    def _is_users(self, reach: Reach) -> bool:
+        """Whether this is anything but a function of a library's."""
+        value = reach.value
+        if isinstance(value, types.FunctionType) and not any(p.is_global for p in reach.path):
+            self._libraries.leave_out(value)  # it is compiled, or what a wrapper of it holds
+        return not self._libraries.wrote(value)
+
+    def _named(self, reach: Reach, names: set[str]) -> Iterator[Reach]:
+        """What is followed of a class, a module or an object for its name in code."""
+        return iter(()) if self._libraries.hold(reach.value) else _named(reach, names)
 
     def settle(self) -> None:
         """Drop what a trace has changed since then, as a count of traces, or makes at each look."""
@@ -222,9 +236,13 @@ class Reachable:
         )
 
     def _is_the_librarys(self, parent: Reach) -> bool:
+        """Whether code of a library's, or an object of its own, leads to what lies here."""
         found = self._ours.get(parent)
         if found is None:
-            found = self._ours[parent] = _is_the_librarys(parent)
+            functions = (p.value for p in parent.path if isinstance(p.value, types.FunctionType))
+            holder = next(functions, None)
+            found = self._libraries.wrote(holder) or self._libraries.hold(parent.value)
+            self._ours[parent] = found
         return found
 
     def _is_named(self, step: Binding | None) -> bool:
@@ -235,49 +253,10 @@ class Reachable:
         return step.look != "attribute" or step.key in self.names or step.key in _OWN
 
 
-def _is_the_librarys(reach: Reach) -> bool:
-    """Whether code of a library's, or an object of its own, leads to what lies here."""
-    holder = next((p.value for p in reach.path if isinstance(p.value, types.FunctionType)), None)
-    return _is_library_function(holder) or _is_library_object(reach.value)
-
-
-def _is_library_object(value: Any) -> bool:
-    """Whether this is a module or class of a library's, or an object of ours or of NumPy's.
-
-    Objects of other libraries' classes hold what the user gave them.
-    """
-    if isinstance(value, types.FunctionType):
-        return _is_library_function(value)
-    if isinstance(value, types.ModuleType):
-        return _is_library_module(value)
-    name = str((value if isinstance(value, type) else type(value)).__module__)  # or no text
-    if name.split(".", maxsplit=1)[0] in ("anabranch", "numpy"):
-        return True
-    return isinstance(value, type) and _is_library_module(sys.modules.get(name))
-
-
-def _is_library_module(module: Any) -> bool:
-    file = getattr(module, "__file__", None)
-    return _is_installed(file) if file else getattr(module, "__name__", "") in _BUILTIN
-
-
-def _is_library_function(value: Any) -> bool:
-    """Whether this is a function of a library: its own names are none of the user's."""
-    return isinstance(value, types.FunctionType) and _is_installed(value.__code__.co_filename)
-
-
-@functools.lru_cache(maxsize=4096)
-def _is_installed(file: str) -> bool:
-    """Whether a file belongs to this library, to Python or to what is installed beside it."""
-    if is_library_file(file) or file.startswith(("<frozen ", _STANDARD)):
-        return True
-    return not {"site-packages", "dist-packages"}.isdisjoint(file.split(os.sep))
-
-
-def _children(reach: Reach) -> Iterator[Reach]:
+def _children(reach: Reach, is_users: bool) -> Iterator[Reach]:
     value, label = reach.value, reach.label
     if isinstance(value, types.FunctionType):
-        yield from _function_names(reach)
+        yield from _function_names(reach, is_users)
     elif isinstance(value, types.MethodType):
         yield _attribute(reach, "__self__", "self")
         yield _attribute(reach, "__func__", label)
@@ -302,8 +281,6 @@ def _children(reach: Reach) -> Iterator[Reach]:
 def _named(reach: Reach, names: set[str]) -> Iterator[Reach]:
     """What is followed of a class, a module or an object for its name in code."""
     value = reach.value
-    if _is_library_object(value):
-        return
     if isinstance(value, types.ModuleType):
         found = names.intersection(vars(value))
     elif isinstance(value, type):
@@ -330,7 +307,7 @@ def _attribute_names(value: Any) -> Iterator[str]:
         yield from names
 
 
-def _function_names(reach: Reach) -> Iterator[Reach]:
+def _function_names(reach: Reach, is_users: bool) -> Iterator[Reach]:
     function = reach.value
     code = function.__code__
     for i, (name, cell) in enumerate(
@@ -344,7 +321,7 @@ def _function_names(reach: Reach) -> Iterator[Reach]:
         yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents, binding)  # type: ignore[misc]
     if function.__defaults__:
         yield _attribute(reach, "__defaults__", f"{function.__name__}.__defaults__")
-    if not _is_installed(code.co_filename):
+    if is_users:
         for name in sorted(_global_names(code).intersection(function.__globals__)):
             content = function.__globals__[name]
             binding = Binding("name", function.__globals__, name, content)

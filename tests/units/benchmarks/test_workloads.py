@@ -1,6 +1,7 @@
 """Each workload computes what NumPy does, at a tiny size; nothing is timed here."""
 
 import json
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -112,3 +113,17 @@ def test_data_that_lie_ready_are_for_one_caller():
     nets.make("batch 3")
     first, second = nets.data("batch 3"), nets.data("batch 3")
     assert first[1] is not second[1] and np.array_equal(first[1], second[1])
+
+
+def test_what_writes_code_is_loaded_before_the_clock_where_nothing_is_on_disk(monkeypatch):
+    loaded = []
+    workload = harness.Workload("w", ["a"], kind="fresh")
+    workload.peer("anabranch")(lambda _: "not today")
+    monkeypatch.setattr(worker, "load", lambda _: workload)
+    monkeypatch.setattr(worker.importlib, "import_module", loaded.append)
+    modules, compiler = harness.PEERS["anabranch"].modules, harness.PEERS["anabranch"].compiler
+    worker.once("w", "anabranch", "a")
+    assert loaded == [*modules]
+    worker.once("w", "anabranch", "a", is_empty=True)
+    assert loaded == [*modules, *modules, *compiler]
+    assert all(find_spec(module) for module in compiler)

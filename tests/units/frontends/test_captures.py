@@ -1,6 +1,7 @@
 """What a compiled function captures: read anew at each call, rebinding noticed, all listed."""
 
 import functools
+import importlib
 import json
 import types
 from collections.abc import Callable
@@ -471,6 +472,50 @@ def test_code_of_what_is_installed_is_none_of_the_users() -> None:
     assert f(ONES).tolist() == [2.0, 2.0]
     settings.rate = 3.0
     assert f(ONES).tolist() == [3.0, 3.0]
+
+
+MODEL = """
+import numpy as np
+
+W, RATE = np.array([1.0, 2.0]), 2.0
+
+
+def scaled(x):
+    return x * W * RATE
+
+
+class Layer:
+    rate = 3.0
+
+    def value(self, x):
+        return scaled(x) * self.rate
+"""
+
+
+@pytest.mark.parametrize("derived", [False, True])
+def test_an_installed_package_is_the_users_if_its_function_is_compiled(
+    tmp_path, monkeypatch, derived
+) -> None:
+    name = f"usersmodel{derived:d}"
+    folder = tmp_path / "site-packages" / name
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(MODEL, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder.parent))
+    model = importlib.import_module(name)
+    layer = model.Layer()
+    function = ab.grad(functools.partial(summed, layer.value)) if derived else layer.value
+    f = ab.compile(function)
+    assert f(ONES).tolist() == [6.0, 12.0]
+    model.W = np.array([3.0, 4.0])
+    assert f(ONES).tolist() == [18.0, 24.0]
+    model.RATE = 1.0
+    assert f(ONES).tolist() == [9.0, 12.0]
+    layer.rate = 2.0
+    assert f(ONES).tolist() == [6.0, 8.0]
+
+
+def summed(f, x):
+    return ab.sum(f(x))
 
 
 def test_one_array_under_two_names_is_one_input() -> None:
