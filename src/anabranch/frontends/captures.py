@@ -236,13 +236,14 @@ class Reachable:
         )
 
     def _is_the_librarys(self, parent: Reach) -> bool:
-        """Whether code of a library's, or an object of its own, leads to what lies here."""
+        """Whether code of a library's, or an object of its own, holds what lies here."""
         found = self._ours.get(parent)
         if found is None:
-            functions = (p.value for p in parent.path if isinstance(p.value, types.FunctionType))
-            holder = next(functions, None)
-            found = self._libraries.wrote(holder) or self._libraries.hold(parent.value)
-            self._ours[parent] = found
+            holders = (p.value for p in parent.path if not isinstance(p.value, _CONTAINERS))
+            holder = next(holders, None)
+            if isinstance(holder, functools.partial):
+                holder = holder.func
+            found = self._ours[parent] = self._libraries.hold(holder)
         return found
 
     def _is_named(self, step: Binding | None) -> bool:
