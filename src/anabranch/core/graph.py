@@ -9,7 +9,7 @@ import copy
 import functools
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,6 +55,19 @@ def _inferred(op: Op, given: Sequence[Aval], attrs: dict[str, Any]) -> tuple[Ava
 def _inferred_of(op: Op, *given: Aval) -> tuple[Aval, ...]:
     """The same without attrs, remembered: long programs ask the same question over and over."""
     return _inferred(op, given, {})
+
+
+def _mover(new: Graph) -> Callable[[Any], Any]:
+    """What gives, for an edge of the graph that is copied, the same edge of the new one."""
+    nodes = new.nodes
+
+    def moved(edge: Any) -> Any:
+        if type(edge) is Literal:
+            return edge
+        node = nodes[edge.node.id]
+        return node if type(edge) is Node else node.outputs[edge.index]
+
+    return moved
 
 
 class Graph:
@@ -292,14 +305,7 @@ class Graph:
     def duplicate(self, new: Graph | None = None) -> Graph:
         """A plain graph, or the empty one given, with the same structure on the same lines."""
         new = Graph(self.name, self.backend) if new is None else new
-        nodes, this = new.nodes, new._self
-
-        def moved(edge: Any) -> Any:
-            if type(edge) is Literal:
-                return edge
-            node = nodes[edge.node.id]
-            return node if type(edge) is Node else node.outputs[edge.index]
-
+        nodes, this, moved = new.nodes, new._self, _mover(new)
         for node in self.nodes:
             inputs = tuple([moved(edge) for edge in node.inputs])
             copied = make_node(
@@ -318,14 +324,7 @@ class Graph:
         if is_same and not any(node.logs for node in self.nodes):
             return self
         new = Graph(self.name, self.backend)
-        nodes = new.nodes
-
-        def moved(edge: Any) -> Any:
-            if type(edge) is Literal:
-                return edge
-            node = nodes[edge.node.id]
-            return node if type(edge) is Node else node.outputs[edge.index]
-
+        nodes, moved = new.nodes, _mover(new)
         for node in self.nodes[:version]:
             inputs = tuple(map(moved, node.inputs))
             made = new.append(node.op, inputs, node.attrs, node.avals, like=node)

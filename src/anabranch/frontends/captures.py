@@ -55,10 +55,6 @@ class Reach:
     step: Callable[[Any], Any] = lambda owner: owner
     binding: Binding | None = None
 
-    def read(self) -> Any:
-        """The value at this place now."""
-        return self.value if self.parent is None else self.step(self.parent.read())
-
     @property
     def is_global(self) -> bool:
         """Whether code finds this by the name of a global."""
@@ -119,22 +115,20 @@ def _extent_guard(place: Reach) -> Guard:
 
 
 def _now(reach: Reach) -> Any:
-    try:
-        return reach.read()
-    except Exception:  # the path is gone, or an object on it answers in its own way
-        return _GONE
+    """What lies here now."""
+    return _behind(reach, _now)
 
 
-def _after(reach: Reach, found: dict[Reach, Any]) -> Any:
-    """What lies here now, one step behind what was found before."""
+def _behind(reach: Reach, owner_of: Callable[[Reach], Any]) -> Any:
+    """What lies here now, one step behind what lies at the place before."""
     if reach.parent is None:
         return reach.value
-    owner = found[reach.parent]
+    owner = owner_of(reach.parent)
     if owner is _GONE:
         return _GONE
     try:
         return reach.step(owner)
-    except Exception:
+    except Exception:  # the path is gone, or an object on it answers in its own way
         return _GONE
 
 
@@ -213,7 +207,7 @@ class Reachable:
         """Drop what a trace has changed since then, as a count of traces, or makes at each look."""
         found: dict[Reach, Any] = {}  # what lies there now; what leads to a place comes before it
         for reach in self.places:
-            found[reach] = _after(reach, found)
+            found[reach] = _behind(reach, found.__getitem__)
         self.places = [reach for reach in self.places if found[reach] is reach.value]
         self._owners.clear()  # nothing that was dropped is held
 

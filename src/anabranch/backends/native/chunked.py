@@ -163,12 +163,8 @@ class ChunkWriter(Writer):
         if not is_cut:
             yield
             return
-        number = next(self._names)
-        self._line(f"br i1 {self._is_last}, label %rest{number}, label %end{number}")
-        self._label(f"rest{number}")
-        yield
-        self._line(f"br label %end{number}")
-        self._label(f"end{number}")
+        with self._if(self._is_last):
+            yield
 
     def _reduction(self, node: Node) -> Reduction:
         return REDUCTIONS[node.op.lower]  # type: ignore[index]

@@ -252,12 +252,8 @@ class KernelCode(Writer):
         if condition is None:
             yield
             return
-        number = next(self._names)
-        self._line(f"br i1 {condition}, label %then{number}, label %then_on{number}")
-        self._label(f"then{number}")
-        yield
-        self._line(f"br label %then_on{number}")
-        self._label(f"then_on{number}")
+        with self._if(condition):
+            yield
 
     @contextmanager
     def carrying(
