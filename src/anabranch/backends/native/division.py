@@ -1,7 +1,7 @@
 """The functions of a program, divided into modules: what LLVM makes machine code of one by one.
 
 What several programs have, tiles of products and long functions of numbers, is a module of its own
-each, whose text and name do not depend on the program.
+each, with what only that calls, whose text and name do not depend on the program.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Division:
     def _shared(self, name: str) -> str:
         text = self._functions[name]
         needs = []
-        for other in sorted(set(_NAME.findall(text)) - {name}):
+        for other in sorted(set(_NAME.findall(text)) - set(_DEFINED.findall(text))):
             function = self._functions.get(other)
             needs.append(self._known[other] if function is None else _declared(function))
         return "\n".join([*needs, text.replace("define internal", "define", 1), ""])
