@@ -59,7 +59,7 @@ def driver() -> str:
     return "\n".join(writer().text for writer in writers)
 
 
-class _Part(Writer):
+class Part(Writer):
     """One of the functions, which reads its frame and the table."""
 
     head: str
@@ -112,7 +112,7 @@ class _Part(Writer):
         return functools.reduce(functools.partial(self._int, "add"), parts)
 
 
-class _Driving(_Part):
+class _Driving(Part):
     """The blocks in order, two steps for each."""
 
     head = "drive_blocks(ptr %frame)"
@@ -185,7 +185,7 @@ class _Driving(_Part):
         self._line(f"call void @pool(ptr @multiply_blocks, ptr %frame, i64 {chunks})")
 
 
-class _Packing(_Part):
+class _Packing(Part):
     """Some panels of B, or behind those, of A."""
 
     head = "pack_blocks(ptr %frame, i64 %chunk)"
@@ -218,7 +218,7 @@ class _Packing(_Part):
             self._line(f"call void {packer}(i64 {depth}, ptr {here}, {told}, ptr {there})")
 
 
-class _Multiplying(_Part):
+class _Multiplying(Part):
     """Some tiles down, some panels across."""
 
     head = "multiply_blocks(ptr %frame, i64 %chunk)"
