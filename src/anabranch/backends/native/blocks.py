@@ -228,7 +228,7 @@ class BlockedCode(Writer):
         """`@name(a, b, c, scratch)`: a frame, and what drives all products in blocks."""
         self.declared.add(driver())
         table_name = f"numbers_{self.name}"
-        self._line(f"%frame = alloca i64, i64 {FRAME + len(self.pointers)}")
+        self._line(f"%frame = alloca i64, i64 {FRAME + len(self.pointers)}, align {LINE}")
         self._set(TABLE, f"@{table_name}")
         for place, given in ((GIVEN_A, "%a"), (GIVEN_B, "%b"), (GIVEN_C, "%c")):
             self._set(place, given)

@@ -36,11 +36,12 @@ NUMBERS = (
 )
 _AT = {name: i for i, name in enumerate(NUMBERS)}
 
-# What a frame holds: what the caller gives, then what changes from block to block.
-TABLE, GIVEN_A, GIVEN_B, GIVEN_C, SCRATCH = range(5)
-TILES, FINISHES, PACKERS = 5, 9, 13  # functions: for the last row, for the last column, for both
-_A, _B, _C, _DEPTH, _ADDS, _ROW, _COLUMN, _IS_LAST, _INNER, _PACKS_B = range(17, 27)
-_PANELS, _WHOLE = 27, 29  # of A and of B
+# What a frame holds: what the caller gives, and what changes from block to block. What each tile
+# needs lies in the first two lines of a cache, since threads that share a product must fetch it.
+TABLE, SCRATCH, _A, _B, _C, _DEPTH, _ADDS, _IS_LAST = range(8)
+_INNER, _PANELS, _WHOLE = 8, 9, 11  # the last two of A and of B
+TILES, FINISHES, PACKERS = 13, 17, 21  # functions: for the last row, for the last column, for both
+_ROW, _COLUMN, _PACKS_B, GIVEN_A, GIVEN_B, GIVEN_C = range(25, 31)
 FRAME = 31  # behind it: what a loop over each block of the result walks through
 
 DECLARED = "declare void @pool(ptr, ptr, i64)"
@@ -243,10 +244,11 @@ class _Multiplying(Part):
             is_last = self._new(f"zext i1 {self._int('icmp sge', panel, whole_panels)} to i64")
             b = self._on(from_b, self._int("mul", panel, pace_b))
             along = self._number("read_along_b", is_last)
+            first_kind = self._int("mul", is_last, 2)
             corner = self._on(c, self._int("mul", panel, right))
             with self._counted_to(bottom, first=top) as tile:
                 is_rest = self._new(f"zext i1 {self._int('icmp sge', tile, whole_tiles)} to i64")
-                kind = self._int("add", self._int("mul", is_last, 2), is_rest)
+                kind = self._int("add", first_kind, is_rest)
                 a = self._on(from_a, self._int("mul", tile, pace_a))
                 out = self._on(corner, self._int("mul", tile, down))
                 self._call_tile(kind, a, b, along, out, self._int("sub", tile, top))
