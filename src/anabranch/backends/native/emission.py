@@ -82,8 +82,8 @@ class _Crew:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._waiting: list[_Entry] = []
-        self._busy: list[Job] = []
-        self._others = 0  # threads
+        self._busy: dict[Job, int] = {}  # and the thread that is at it
+        self._others: list[threading.Thread] = []
         self._machines: list[Any] = []  # at rest
 
     def begun(self, texts: Sequence[str], is_awaited: bool) -> list[Job]:
@@ -96,7 +96,8 @@ class _Crew:
         with self._changed:
             self._waiting += entries
         # A thread has begun its work before its start is over: it need not wait for Python's lock.
-        for _ in range(others - self._others):
+        self._others = [other for other in self._others if other.is_alive()]
+        for _ in range(others - len(self._others)):
             self._start()
         return jobs
 
@@ -128,23 +129,17 @@ class _Crew:
                         entry.module = target.parsed(job.text, machine)
 
     def _start(self) -> None:
-        with self._changed:
-            self._others += 1
-        try:
-            threading.Thread(target=self._work).start()
-        except RuntimeError:  # the interpreter ends, or the system has no more of them
-            with self._changed:
-                self._others -= 1
+        other = threading.Thread(target=self._work)
+        # It may fail where the interpreter ends, or the system has no more of them.
+        with contextlib.suppress(RuntimeError):
+            other.start()
+            self._others.append(other)
 
     def _work(self) -> None:
         """What another thread does: all that waits."""
-        try:
-            while (found := self._next()) is not None:
-                self._make(*found)
-                del found
-        finally:
-            with self._changed:
-                self._others -= 1
+        while (found := self._next()) is not None:
+            self._make(*found)
+            del found
 
     def finished(self, jobs: Sequence[Job]) -> list[bytes]:
         for job in jobs:
@@ -159,6 +154,11 @@ class _Crew:
 
     def _await(self, job: Job) -> None:
         with self._changed:
+            me = threading.get_ident()
+            left = [one for one, who in self._busy.items() if who == me]  # as it was stopped
+            for one in left:
+                del self._busy[one]
+                self._waiting.append(_Entry(one))
             if not (job.is_done or self._waiting):
                 self._changed.wait()
 
@@ -183,7 +183,7 @@ class _Crew:
                 return None
             job = max(wanted, key=lambda job: len(job.text))
             entry = self._waiting.pop(found.index(job))
-            self._busy.append(job)
+            self._busy[job] = threading.get_ident()
             return job, entry.module
 
     def _make(self, job: Job, module: Any) -> None:
@@ -199,7 +199,7 @@ class _Crew:
             job.error = error.with_traceback(None)  # whose frames lead to the job
         finally:
             with self._changed:
-                self._busy.remove(job)
+                self._busy.pop(job, None)
                 if not job.is_done:  # somebody wants to stop
                     self._waiting.append(_Entry(job))
                 self._changed.notify_all()
@@ -215,6 +215,17 @@ class _Crew:
             yield machine
         finally:
             self._machines.append(machine)
+
+    def hold(self) -> None:
+        """Take every lock there is here."""
+        self._changed.acquire()
+        if (lock := _library_lock()) is not None:
+            lock.__enter__()
+
+    def let_go(self) -> None:
+        if (lock := _library_lock()) is not None:
+            lock.__exit__(None, None, None)
+        self._changed.release()
 
     def left_by(self, gone: _Crew) -> None:
         """Take over the jobs of a process that this one is a copy of, without its threads."""
@@ -232,8 +243,29 @@ def _begin_anew() -> None:
     _crew.left_by(gone)
 
 
+def _hold() -> None:
+    """Let no other thread hold a lock when this process is copied: the copy would never get it."""
+    _crew.hold()
+
+
+def _let_go(is_copy: bool = False) -> None:
+    _crew.let_go()
+    if is_copy:
+        _begin_anew()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(
+        before=_hold,
+        after_in_parent=_let_go,
+        after_in_child=functools.partial(_let_go, is_copy=True),
+    )
+
+
+def _library_lock() -> Any:
+    """What lets one thread at a time into LLVM; None where llvmlite hides it."""
+    lock = getattr(llvm.ffi.lib, "_lock", None)
+    return lock if hasattr(lock, "__enter__") else None
 
 
 @functools.lru_cache(maxsize=1)

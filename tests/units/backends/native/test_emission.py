@@ -351,6 +351,13 @@ def test_a_stop_leaves_the_job_to_be_done(threads, monkeypatch) -> None:
     assert emission.finished(jobs) == [target.emitted(LONG)]
 
 
+def test_a_job_that_a_stop_left_half_begun_is_done(threads) -> None:
+    threads(1)
+    jobs = emission.begun([LONG])
+    assert emission._crew._next() is not None  # and there it was stopped
+    assert emission.finished(jobs) == [target.emitted(LONG)]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_copy_of_the_process_takes_over_what_was_begun(threads, monkeypatch) -> None:
     threads(1)
@@ -363,6 +370,29 @@ def test_a_copy_of_the_process_takes_over_what_was_begun(threads, monkeypatch) -
         assert emission.finished(jobs) == [target.emitted(LONG)] * 2
     finally:
         emission._lost.clear()
+
+
+def test_a_process_is_copied_while_no_other_thread_is_in_the_library() -> None:
+    """The copy would never get its lock."""
+    lock = emission._library_lock()
+    assert lock is not None
+    got: list[bool] = []
+
+    def attempt() -> None:
+        got.append(lock._lock.acquire(blocking=False))
+        if got[-1]:
+            lock._lock.release()
+
+    def by_another_thread() -> bool:
+        thread = threading.Thread(target=attempt)
+        thread.start()
+        thread.join()
+        return got.pop()
+
+    emission._hold()
+    assert not by_another_thread()
+    emission._let_go()
+    assert by_another_thread()
 
 
 def test_a_refused_module_leaves_nothing_to_the_garbage_collector(threads) -> None:
