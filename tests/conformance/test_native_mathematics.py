@@ -147,6 +147,17 @@ def test_special_values(name: str, dtype: str) -> None:
         agree(name, *pairs(x))
 
 
+@pytest.mark.parametrize("dtype", ulp.DTYPES)
+@pytest.mark.parametrize("name", ONE)
+def test_every_nan_stays_one(name: str, dtype: Any) -> None:
+    """Whatever else its bits say: some functions add to the bits of numbers."""
+    word = np.uint64 if dtype == np.float64 else np.uint32
+    rest = np.random.default_rng(0).integers(0, np.iinfo(word).max, 400, word, endpoint=True)
+    x = (rest | np.array([np.nan, -np.nan] * 200, dtype).view(word)).view(dtype)
+    assert np.isnan(x).all()
+    assert np.isnan(ulp.native(name, x, **ulp.FUNCTIONS[name].attrs)).all()
+
+
 def pairs(x: np.ndarray) -> list[np.ndarray]:
     return [part.reshape(-1).copy() for part in np.meshgrid(x, x)]
 
