@@ -38,7 +38,7 @@ class ErrorFunctions(Circular):
         slow_rest = self.fma(w, value_rest, self.fma(w_rest, value, slow_rest))
         rest = self.fma(slow, s, self.fma(slow_rest, r, slow_rest))
         rest = self.fma(slow, r, rest)
-        return self.times_power_below(slow, rest, turned)
+        return self.times_power_below(self.add(slow, rest), turned)
 
     def _erfcx(self, u: Val, u_rest: Val) -> Parts:
         """The polynomial at u + u_rest, its first steps without error."""

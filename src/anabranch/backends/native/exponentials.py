@@ -103,7 +103,7 @@ class Exponentials(Functions):
 
     def _expm1_polynomial(self, r: Val) -> Val:
         """(exp(r) - 1 - r) / r**2."""
-        return self.horner(r, [0.5, *self.table(r, "EXP")])
+        return self.polynomial(r, [0.5, *self.table(r, "EXP")])
 
     def _power(self, n: Val, dtype: DType, more: int = 0) -> Val:
         """2**(n + more), a normal number, for an n from `_reduced`."""
@@ -115,12 +115,11 @@ class Exponentials(Functions):
         first, second = self._two_powers(turned, part.dtype)
         return self.multiply(self.fma(first, part, first), second)
 
-    def times_power_below(self, x: Val, rest: Val, turned: Val) -> Val:
-        """(x + rest) 2**n, rounded once; x is near 1, n at most 2 and in halves."""
+    def times_power_below(self, x: Val, turned: Val) -> Val:
+        """x 2**n, rounded once; x is near 1, n at most 2 and in halves."""
         lift = _LIFT[x.dtype.itemsize]
         power = self._power_of_halves(turned, x.dtype, lift)
-        lifted = self.fma(power, rest, self.multiply(power, x))
-        return self.multiply(lifted, self._c(x, 2.0**-lift))
+        return self.multiply(self.multiply(x, power), self._c(x, 2.0**-lift))
 
     def _lifted(self, x: Val, turned: Val) -> Val:
         """x 2**n by its bits, n being what `turned` ends with; x is near 1.
@@ -180,7 +179,7 @@ class Exponentials(Functions):
     @on_floats
     def exp_neg_square(self, x: Val) -> Val:
         turned, r, s = self.exp_of_square(self.at_most(self.absolute(x), self.bell_end(x)), True)
-        return self.times_power_below(self._c(x, 1.0), self.add(r, s), turned)
+        return self.times_power_below(self.add(self.add(r, s), self._c(x, 1.0)), turned)
 
     @on_floats
     def exp_square(self, x: Val) -> Val:
