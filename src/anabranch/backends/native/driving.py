@@ -225,7 +225,10 @@ class _Multiplying(Part):
     head = "multiply_blocks(ptr %frame, i64 %chunk)"
 
     def _write(self) -> None:
-        self._depth, self._is_packed = self._field(_DEPTH), self._number("b_packed")
+        self._depth, is_packed = self._field(_DEPTH), self._number("b_packed")
+        self._fetched = self._product(self._depth, is_packed, str(FETCHED))
+        self._room = self._int("mul", self._number("b_room"), is_packed)
+        self._steps = [*map(self._number, ("read_across_a", "read_along_a", "down_c"))]
         self._adds = self._int("icmp ne", self._field(_ADDS), 0)
         self._is_last = self._int("icmp ne", self._field(_IS_LAST), 0)
         (top, bottom), (left, end) = self._chunk()
@@ -275,11 +278,9 @@ class _Multiplying(Part):
 
     def _call_tile(self, kind: str, a: str, b: str, along: str, out: str, done: str) -> None:
         """A tile, which fetches its part of the next panel of B if that is packed."""
-        room = self._number("b_room")
-        before = self._int("add", self._product(done, self._depth, str(FETCHED)), room)
-        part = self._on(b, self._int("mul", before, self._is_packed))
+        part = self._on(b, self._int("add", self._int("mul", done, self._fetched), self._room))
         tile = self._field(self._int("add", kind, TILES), "ptr")
-        across, along_a, down = map(self._number, ("read_across_a", "read_along_a", "down_c"))
+        across, along_a, down = self._steps
         given = f"i64 {self._depth}, ptr {a}, i64 {across}, i64 {along_a}, ptr {b}, i64 {along}"
         self._line(f"call void {tile}({given}, ptr {out}, i64 {down}, i1 {self._adds}, ptr {part})")
 
