@@ -97,6 +97,8 @@ class Wanted:
         given: parameters whose arrays results may be written into.
         options: those that hold for it.
         is_logged: whether the graph prints values at each run.
+        is_called: whether who asks calls it at once, so that it may still be in the making when it
+            is handed over.
     """
 
     def __init__(
@@ -105,10 +107,12 @@ class Wanted:
         optimise: Callable[[Graph], tuple[Graph, Any]] = lambda graph: (graph, ()),
         passes: str | None = None,
         given: Sequence[int] = (),
+        is_called: bool = False,
     ) -> None:
         self.built = built
         self.passes = passes
         self.given = tuple(given)
+        self.is_called = is_called
         self._optimise = optimise
         self._version, self._outputs = built.version, built.outputs
         self.options = options()

@@ -79,7 +79,7 @@ class CompiledFunction:
         leaves, structure = self._leaves(args, kwargs)
         if state.trace is not None or any(isinstance(leaf, Edge) for leaf in leaves):
             return self.function(*args, **kwargs)  # inside another graph it is part of that graph
-        trace, program = self._compiled(leaves, structure)
+        trace, program = self._compiled(leaves, structure, is_called=True)
         values = _values(leaves, trace)
         gives_tensors = any(type(v) is Tensor for v in leaves)
         tracked = any(type(v) is Tensor and v.is_tracked for v in values)
@@ -109,7 +109,9 @@ class CompiledFunction:
             kwargs = {k: Static(v) if k in fixed else v for k, v in kwargs.items()}
         return flatten((tuple(args), kwargs))
 
-    def _compiled(self, leaves: list[Any], structure: Any) -> tuple[Trace, Program]:
+    def _compiled(
+        self, leaves: list[Any], structure: Any, is_called: bool = False
+    ) -> tuple[Trace, Program]:
         key = signature(leaves, structure)
         found = self._cache.get(key)
         if found is not None:
@@ -126,7 +128,8 @@ class CompiledFunction:
             self.function, avals, structure, name=self.name, backend=self.backend, log=log
         )
         donated = donated_parameters(self.function, self._donate, leaves, structure)
-        program = Program(trace.graph, self.backend, self.passes, self.without, donated)
+        how = self.backend, self.passes, self.without, donated, is_called
+        program = Program(trace.graph, *how)
         log(f"5 compiled by {find_backend(self.backend).name}")
         self._cache[key] = trace, program
         self._last_key = key

@@ -64,13 +64,14 @@ class Program:
         passes: Passes,
         without: str | Sequence[str] = (),
         donated: Sequence[int] = (),
+        is_called: bool = False,
     ) -> None:
         self.graph = graph
 
         def optimise(built: Graph) -> tuple[Graph, tuple[PassReport, ...]]:
             return pipeline.run_passes(built, passes, without=without)
 
-        self._wanted = Wanted(graph, optimise, _named(passes, without), donated)
+        self._wanted = Wanted(graph, optimise, _named(passes, without), donated, is_called)
         self.executable: Executable = find_backend(backend).compile(self._wanted)
         self.donated = self.executable.donated
         self.takes, self.gives = len(graph.parameters), len(graph.outputs)

@@ -19,23 +19,27 @@ class Finish:
 
 
 class BlockwiseCode(LoopCode):
-    """The IR function of such a loop for blocks of one size: `(frame, row, column)`.
+    """The IR function of such a loop for blocks of so many columns: `(frame, row, column, rows)`.
 
-    `first` is the place in the frame from which on the pointers lie. Each element is computed by
-    the same instructions as in a loop over the whole, so its bits are the same.
+    `first` is the place in the frame from which on the pointers lie; most blocks have `rows`. Each
+    element is computed by the same instructions as in a loop over the whole, so its bits are the
+    same.
     """
 
     def __init__(
-        self, name: str, finish: Finish, declared: set[str], first: int, block: tuple[int, int]
+        self, name: str, finish: Finish, declared: set[str], first: int, rows: int, columns: int
     ) -> None:
-        self._first_pointer, self._block_size = first, block
+        self._first_pointer, self._block_size = first, (rows, columns)
         super().__init__(name, finish.loop, finish.schedule, finish.vector_bytes, declared)
 
     def _arguments(self) -> str:
-        return "ptr %frame, i64 %row, i64 %column"
+        return "ptr %frame, i64 %row, i64 %column, i64 %rows"
 
     def _walk(self) -> tuple[Sequence[int], Sequence[Sequence[int]]]:
         return list(self._block_size), [list(access.strides) for access in self._accesses]
+
+    def _turns_of(self, depth: int) -> str | int:
+        return super()._turns_of(depth) if depth else "%rows"
 
     def _divide(self) -> None:
         self.time = self._time()

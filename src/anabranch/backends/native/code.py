@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import marshal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ class Code:
     """The machine code of a program.
 
     Attributes:
-        objects: object files that are linked together.
+        objects: gives the object files that are linked together, when all are made.
         workspace: bytes of memory that a run needs besides arguments and results.
         called: what it calls back for, by the number it asks with.
         time: about how long it takes on one thread, in ns.
@@ -67,7 +68,7 @@ class Code:
         is_as_built: whether its parameters and outputs are those of the graph as it was built.
     """
 
-    objects: tuple[bytes, ...]
+    objects: Callable[[], tuple[bytes, ...]]
     workspace: int
     called: tuple[Callback, ...]
     time: float
@@ -90,7 +91,7 @@ class Code:
             own.get(id(array), (array.dtype.name, array.shape, array.tobytes()))
             for array in self.constants
         ]
-        return [marshal.dumps((facts, constants)), *self.objects]
+        return [marshal.dumps((facts, constants)), *self.objects()]
 
     @classmethod
     def of_parts(cls, parts: Sequence[bytes], graph: Graph) -> Code:
@@ -102,7 +103,8 @@ class Code:
             graph.nodes[one].attrs["value"] if isinstance(one, int) else _array(*one)
             for one in constants
         )
-        return cls(tuple(parts[1:]), constants=arrays, is_as_built=True, **facts)
+        objects = tuple(parts[1:])
+        return cls(lambda: objects, constants=arrays, is_as_built=True, **facts)
 
 
 def _array(dtype: str, shape: tuple[int, ...], content: bytes) -> np.ndarray[Any, Any]:
@@ -138,23 +140,39 @@ def code_of(wanted: Wanted, made_of: Callable[[], Graph]) -> Code:
     if found is not None:
         disk.counts.found += 1
         return Code.of_parts(found, graph)
-    code = _written(wanted, made_of(), is_kept=False)
-    if code.is_as_built and machine.is_still(source):
-        store.write(key, code.parts(graph))
-    return code
+
+    def keep(code: Code) -> None:
+        if code.is_as_built and machine.is_still(source):
+            store.write(key, code.parts(graph))
+
+    return _written(wanted, made_of(), is_kept=False, keep=keep)
 
 
 # What folds constants, and lays out what is kept.
 _VERSIONS = sys.version, np.__version__, ml_dtypes.__version__
 
 
-def _written(wanted: Wanted, graph: Graph, is_kept: bool) -> Code:
-    """The code of a graph; what it shares with others is kept on disk, or each of its modules."""
-    with modules.made_meanwhile([*calls.awaited(), *results.awaited()]):
-        program = programs.Program(graph, target.host().vector_bytes, wanted.donated)
-        with modules.made_meanwhile(pool.awaited() if program.shares else []):
-            kept = program.modules if is_kept else program.shared
-            objects = modules.object_codes(program.modules, kept)
+def _written(
+    wanted: Wanted,
+    graph: Graph,
+    is_kept: bool,
+    keep: Callable[[Code], None] = lambda _: None,
+) -> Code:
+    """The code of a graph, which may still be in the making.
+
+    What it shares with others is kept on disk, or each of its modules; and the whole by `keep`.
+    """
+    making = modules.Making()
+    modules.begin_fixed([*calls.awaited(), *results.awaited()])
+    program = programs.Program(
+        graph,
+        target.host().vector_bytes,
+        wanted.donated,
+        closed=lambda text: making.begin([text], [text] if is_kept else []),
+    )
+    making.begin(program.shared, program.shared)
+    if program.shares:
+        modules.begin_fixed(pool.awaited())
     called = tuple(
         Callback(
             node.id,
@@ -164,7 +182,31 @@ def _written(wanted: Wanted, graph: Graph, is_kept: bool) -> Code:
     )
     constants = tuple(node.attrs["value"] for node in program.constants)
     known = program.workspace, called, program.time, program.shares
-    return Code(objects, *known, wanted.donated, constants, _is_as_built(wanted))
+    objects = _Objects(making, program.modules)
+    code = Code(objects, *known, wanted.donated, constants, _is_as_built(wanted))
+    objects.keep = functools.partial(keep, code)
+    return code
+
+
+class _Objects:
+    """The object files of a program, once all are made; who first asks for them keeps them."""
+
+    keep: Callable[[], None] | None = None
+
+    def __init__(self, making: modules.Making, texts: Sequence[str]) -> None:
+        self._making, self._texts = making, texts
+        self._made: tuple[bytes, ...] | None = None
+        self._lock = threading.RLock()
+
+    def __call__(self) -> tuple[bytes, ...]:
+        with self._lock:
+            if self._made is None:
+                self._made = self._making.codes(self._texts)
+                self._texts = ()
+                if self.keep is not None:
+                    self.keep()
+                    self.keep = None  # which leads to this object
+            return self._made
 
 
 def _view(program: programs.Program, edge: Any) -> tuple[int, Sequence[int], Sequence[int]]:

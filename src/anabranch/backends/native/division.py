@@ -1,14 +1,14 @@
 """The functions of a program, divided into modules: what LLVM makes machine code of one by one.
 
 What several programs have, tiles of products and long functions of numbers, is a module of its own
-each, whose text and name do not depend on the program.
+each, with what only that calls, whose text and name do not depend on the program.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 # Lines of a module. Each costs something by itself, so short ones are not cut; what LLVM needs in
 # memory is a multiple of a module's length. In between they grow with the program, so that there
@@ -26,13 +26,14 @@ class Division:
     """Modules that grow as functions are written.
 
     What a function needs are lines that declare, constants, and definitions of functions that it
-    shares with other programs.
+    shares with other programs. Each module is told to `closed` when nothing more comes into it.
 
     Attributes:
         modules: those that are closed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, closed: Callable[[str], None] = lambda _: None) -> None:
+        self._closed = closed
         self.modules: list[str] = []
         self._functions: dict[str, str] = {}  # shared ones, by name
         self._known: dict[str, str] = {}  # what else is needed anywhere, by name
@@ -55,6 +56,7 @@ class Division:
         own = {found[1] for text in self._texts for found in _DEFINED.finditer(text)}
         heads = [self._head(need) for need in sorted(self._needs) if _name(need) not in own]
         self.modules.append("\n".join([*heads, *self._texts, ""]))
+        self._closed(self.modules[-1])
         self._before += self._lines
         self._texts, self._needs, self._lines = [], set(), 0
 
@@ -73,7 +75,7 @@ class Division:
     def _shared(self, name: str) -> str:
         text = self._functions[name]
         needs = []
-        for other in sorted(set(_NAME.findall(text)) - {name}):
+        for other in sorted(set(_NAME.findall(text)) - set(_DEFINED.findall(text))):
             function = self._functions.get(other)
             needs.append(self._known[other] if function is None else _declared(function))
         return "\n".join([*needs, text.replace("define internal", "define", 1), ""])

@@ -7,6 +7,7 @@ does not expect, it hands on to a function written in Python.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from anabranch.backends.base import Box, Pattern, Same
 from anabranch.backends.native import layout
 from anabranch.backends.native.described import Objects, Way, interned
 from anabranch.backends.native.results import size_class
-from anabranch.backends.native.taking import Taking
+from anabranch.backends.native.taking import Taking, elements
 from anabranch.core.aval import Aval
 
 
@@ -39,10 +40,7 @@ class Text(Taking):
         self._write(way.workspace)
         head = [f"@table = global [{len(self.slots)} x ptr] zeroinitializer"]
         head.append("@zero = internal constant [16 x i8] zeroinitializer, align 16")
-        for i, aval in enumerate(self._outputs):
-            if aval.shape:
-                lengths = ", ".join(f"i64 {n}" for n in aval.shape)
-                head.append(f"@shape{i} = internal constant [{aval.ndim} x i64] [{lengths}]")
+        head += self.constants
         body = [
             "define ptr @call(ptr %self, ptr %args, i64 %n, ptr %kw) {",
             "entry:",
@@ -51,19 +49,22 @@ class Text(Taking):
             "  store i64 0, ptr %owns",
         ]
         self.ir = "\n".join([*head, *body, *self._lines, "}", ""])
+        if "@elements(" in self.ir:
+            self.ir += elements() + "\n"
 
     def _write(self, workspace: int) -> None:
         self._take_all()
-        for held in self.inner:
-            self._do("Py_IncRef", f"ptr {held}")
-            self._own(held)
-        made = [self._made(i, aval) for i, aval in enumerate(self._outputs)]
-        answer = self._packed(self._call_made.result, [place for place, _ in made])
-        self._run([data for _, data in made], workspace)
+        first = self._hold([*self.inner, *self._reused.values()]) + len(self.inner)
+        held = dict(zip(self._reused, itertools.count(first), strict=False))
+        outputs = enumerate(self._outputs)
+        made = [held[i] if i in held else self._made(i, aval) for i, aval in outputs]
+        answer = self._packed(self._call_made.result, made)
+        self._run(workspace)
         for put in self._late:
             put()
-        for i, _ in enumerate(self.inner):
-            self._do("Py_DecRef", f"ptr {self._owned(i)}")
+        if self.inner:
+            for one in self._each(len(self.inner)):
+                self._do("Py_DecRef", f"ptr {self._owned(one)}")
         self._line(f"ret ptr {self._owned(answer)}")
         self._write_exits()
 
@@ -84,6 +85,19 @@ class Text(Taking):
 
     # What is owned
 
+    def _hold(self, parameters: Sequence[int]) -> int:
+        """Own their objects, which others own as well; gives the place of the first."""
+        first = self._count
+        self._count += len(parameters)
+        if parameters:
+            for one, parameter in self._each_of("held", parameters):
+                held = self._new(f"load ptr, ptr {self._entry(self.held, parameter)}")
+                self._do("Py_IncRef", f"ptr {held}")
+                place = self._new(f"add i64 {one}, {first}")
+                self._line(f"store ptr {held}, ptr {self._entry('%owned', place)}")
+            self._line(f"store i64 {self._count}, ptr %owns")
+        return first
+
     def _own(self, held: str) -> int:
         """Drop this if the call fails from here on; gives its place, in which null takes it out."""
         place = self._count
@@ -102,19 +116,21 @@ class Text(Taking):
 
     # Results: all objects are made before the run, which fills them
 
-    def _made(self, i: int, aval: Aval) -> tuple[int, str]:
-        """Where an output goes: the place of its object, and the address of its elements."""
-        if i in self._reused:
-            held = self.held[self._reused[i]]
-            self._do("Py_IncRef", f"ptr {held}")
-            return self._own(held), self.data[self._reused[i]]
+    def _made(self, i: int, aval: Aval) -> int:
+        """The place of a new object for an output, whose elements the program is given."""
+        place, data = self._new_output(i, aval)
+        self._give(len(self._parameters) + self._constants + i, data)
+        return place
+
+    def _new_output(self, i: int, aval: Aval) -> tuple[int, str]:
+        """The place of the object, and the address of its elements."""
         descr = f"ptr {self._object(aval.dtype)}"
         if aval.dtype == np.bool_ and not aval.shape:
             return self._truth(self._allocated("i8"))
         if not aval.shape:
             scalar = self._call("ptr", "PyArray_Scalar", "ptr @zero", descr, "ptr null")
             return self._new_object(scalar), self._place(scalar, layout.SCALAR)
-        form = f"i32 {aval.ndim}", f"ptr @shape{i}"
+        form = f"i32 {aval.ndim}", f"ptr {self._numbers(f'shape{i}', aval.shape)}"
         if self._pooled:
             size = size_class(aval.size * aval.dtype.itemsize)
             array = self._call("ptr", "array", descr, *form, f"i64 {size}")
@@ -160,14 +176,17 @@ class Text(Taking):
             form = f"ptr {self._object(kind)}", f"i64 {len(parts)}"
             held = self._call("ptr", "PyType_GenericAlloc", *form)
         packed = self._new_object(held)
-        for i, part in enumerate(parts):
-            place = self._packed(part, results)
+        places = [self._packed(part, results) for part in parts]
 
-            def put(place: int = place, i: int = i) -> None:  # it takes over what is put into it
-                one = f"ptr {self._owned(place)}"
-                self._call("i32", f"{word}_SetItem", f"ptr {held}", f"i64 {i}", one)
+        def put(i: int | str, place: int | str) -> None:  # it takes over what is put into it
+            one = f"ptr {self._owned(place)}"
+            self._call("i32", f"{word}_SetItem", f"ptr {held}", f"i64 {i}", one)
 
-            self._late.append(put)
+        def put_all() -> None:
+            for i, place in self._each_of(f"places{packed}", places):
+                put(i, place)
+
+        self._late.append(put_all)
         return packed
 
     def _packed_box(self, box: Box, place: int) -> int:
@@ -206,15 +225,19 @@ class Text(Taking):
 
     # The run
 
-    def _run(self, results: Sequence[str], workspace: int) -> None:
-        parameters = [self.data[i] for i in range(len(self._parameters))]
-        constants = [self._slot(f"constant {i}") for i in range(self._constants)]
-        addresses = [*parameters, *constants, *results]
-        given = self._allocated("ptr", max(len(addresses), 1))
-        for i, address in enumerate(addresses):
-            self._line(f"store ptr {address}, ptr {self._entry(given, i)}")
+    def _run(self, workspace: int) -> None:
+        count = len(self._parameters)
+        for i in range(self._constants):
+            self._give(count + i, self._slot(f"constant {i}"))
+        if self._reused:
+            first = count + self._constants
+            results = self._numbers("results", [first + i for i in self._reused])
+            for one, parameter in self._each_of("reused", list(self._reused.values())):
+                data = self._new(f"load ptr, ptr {self._entry(self.given, parameter)}")
+                place = self._entry(self.given, self._at(results, one))
+                self._line(f"store ptr {data}, ptr {place}")
         space = self._taken(workspace, "short") if workspace else "null"
-        arguments = f"ptr {given}", f"ptr {space}", f"ptr {self._slot('context')}"
+        arguments = f"ptr {self.given}", f"ptr {space}", f"ptr {self._slot('context')}"
         if self._is_long:  # other threads of Python may run meanwhile; calls back ask for it
             thread = self._call("ptr", "PyEval_SaveThread")
         status = self._call("i32", "program", *arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -57,10 +58,22 @@ class NativeExecutable:
         self._outputs = graph.outputs
         self._constants = code.constants
         self._context = calls.Context(_Islands(made, code.called))
-        self._loaded = loading.Loaded(code.objects, ["entry"], pool.imports(code.shares))
+        self._lock = threading.Lock()
+        self._found: loading.Loaded | None = None
+        if not wanted.is_called:
+            self._loaded  # noqa: B018
         self._dtypes = [aval.dtype for _, aval in self._parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
         _executables.add(self)
+
+    @property
+    def _loaded(self) -> loading.Loaded:
+        """Its code in memory; the first who asks waits until all is made."""
+        with self._lock:
+            if self._found is None:
+                imports = pool.imports(self.code.shares)
+                self._found = loading.Loaded(self.code.objects(), ["entry"], imports)
+            return self._found
 
     @functools.cached_property
     def program(self) -> programs.Program:

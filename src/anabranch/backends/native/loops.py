@@ -177,13 +177,16 @@ class LoopCode(CheckedWriter):
         if depth >= len(self._dims) - 1:
             self._innermost(bases)
             return
-        count = self._count if self._is_cut(depth) else self._dims[depth]
-        with self._counted(count) as counter:
+        with self._counted(self._turns_of(depth)) as counter:
             inner = {
                 i: self._stepped(base, i, self._steps[i][depth], counter)
                 for i, base in bases.items()
             }
             self._nest(depth + 1, inner)
+
+    def _turns_of(self, depth: int) -> str | int:
+        """How often the loop over this axis turns, at least once."""
+        return self._count if self._is_cut(depth) else self._dims[depth]
 
     def _stepped(self, base: str, access: int, step: int, counter: str) -> str:
         return self._moved_on(base, self._accesses[access].dtype, self._times(counter, step))

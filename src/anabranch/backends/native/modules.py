@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from anabranch.backends.native import disk, machine
@@ -23,7 +22,7 @@ Written = tuple[str, Sequence[str]]  # IR, and what its table must hold
 Fixed = tuple[str, Callable[[], str]]  # a module of which there is one in each process
 
 _recent: dict[str, bytes] = {}  # by key
-_made_before: dict[str, bytes] = {}  # by text, what nobody has asked for yet
+_begun: dict[str, emission.Job] = {}  # by text, what nobody has asked for yet
 
 
 def object_code(ir: str) -> bytes:
@@ -37,14 +36,48 @@ def object_code(ir: str) -> bytes:
 
 def object_codes(texts: Sequence[str], kept: Collection[str]) -> tuple[bytes, ...]:
     """The same for several, of which those in `kept` are looked up on disk, and kept there."""
-    store, identity = disk.store(), machine.identity()
-    keys = {text: key_of("module", text, *identity) for text in kept} if identity else {}
-    found = {text: code for text, key in keys.items() if (code := _found(key, store)) is not None}
-    missing = [text for text in dict.fromkeys(texts) if text not in found]
-    if missing:
-        found |= zip(missing, emission.emitted(missing), strict=True)
-        _keep({keys[text]: found[text] for text in missing if text in keys}, store)
-    return tuple(found[text] for text in texts)
+    making = Making()
+    making.begin(texts, kept, is_awaited=True)
+    return making.codes(texts)
+
+
+class Making:
+    """Several modules whose machine code is found on disk, or in the making."""
+
+    def __init__(self) -> None:
+        self._store, self._identity = disk.store(), machine.identity()
+        self._found: dict[str, bytes] = {}
+        self._jobs: dict[str, emission.Job] = {}
+        self._keys: dict[str, str] = {}  # of those that are to be kept on disk
+
+    def begin(
+        self, texts: Sequence[str], kept: Collection[str] = (), is_awaited: bool = False
+    ) -> None:
+        """Look for those in `kept`, and let threads make what is missing, as far as there are any.
+
+        `is_awaited` says that the caller will ask for them at once.
+        """
+        if self._identity:
+            self._keys |= {text: key_of("module", text, *self._identity) for text in kept}
+        for text in self._keys.keys() & set(kept):
+            if (code := _found(self._keys[text], self._store)) is not None:
+                self._found[text] = code
+        known = self._found.keys() | self._jobs.keys()
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        self._jobs |= {text: _begun.pop(text) for text in missing if text in _begun}
+        missing = [text for text in missing if text not in self._jobs]
+        if missing:
+            self._jobs.update(zip(missing, emission.begun(missing, is_awaited), strict=True))
+
+    def codes(self, texts: Sequence[str]) -> tuple[bytes, ...]:
+        """The machine code of these, which have been begun."""
+        if self._jobs:
+            found = zip(self._jobs, emission.finished(list(self._jobs.values())), strict=True)
+            self._found.update(found)
+            keys = {self._keys[text]: text for text in self._jobs if text in self._keys}
+            _keep({key: self._found[text] for key, text in keys.items()}, self._store)
+            self._jobs = {}
+        return tuple(self._found[text] for text in texts)
 
 
 def _found(key: str, store: disk.Store | None) -> bytes | None:
@@ -78,13 +111,13 @@ def described_code(described: str, write: Callable[[], Written]) -> tuple[bytes,
     key = _key_of(described)
     if store is None or source is None or key is None:
         ir, slots = write()
-        return _made(ir) or object_code(ir), slots
+        return object_code(ir), slots
     found = store.read(key)
     if found is not None:
         disk.counts.found += 1
         return found[1], marshal.loads(found[0])
     ir, slots = write()
-    code = _made(ir) or emission.emitted([ir])[0]
+    (code,) = object_codes([ir], [])
     if machine.is_still(source):
         store.write(key, [marshal.dumps(list(slots)), code])
     return code, slots
@@ -95,24 +128,13 @@ def fixed_code(name: str, write: Callable[[], str]) -> bytes:
     return described_code(_description(name), lambda: (write(), ()))[0]
 
 
-@contextmanager
-def made_meanwhile(fixed: Sequence[Fixed]) -> Iterator[None]:
-    """Other threads, where there are any, make these while the block runs, for who asks next."""
-    missing = []
+def begin_fixed(fixed: Sequence[Fixed]) -> None:
+    """Other threads, where there are any, make these for who asks next."""
     if get_num_threads() > 1:
         missing = [write() for name, write in fixed if not _is_on_disk(_description(name))]
-    if not missing:
-        yield
-        return
-    made = emission.Emission(missing, is_awaited=False)
-    try:
-        yield
-    finally:  # no thread goes on behind the block
-        _made_before.update(zip(missing, made.finished(), strict=True))
-
-
-def _made(ir: str) -> bytes | None:
-    return _made_before.pop(ir, None)
+        new = [text for text in missing if text not in _begun]
+        if new:
+            _begun.update(zip(new, emission.begun(new), strict=True))
 
 
 def _description(name: str) -> str:

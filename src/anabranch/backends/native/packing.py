@@ -60,17 +60,27 @@ def packing(
     `step` leads from column to column of the source and `depth_step` along the summed axis, both in
     elements; `lanes` are those of the processor's vectors. `(k, from, ..., to)` are its arguments.
     """
-    width = f"i64 {panel.width}, i64 {panel.columns}"
+    numbers = ", ".join(f"i64 {n}" for n in (depth_step, step, panel.width, panel.columns))
+    return packer(panel, step, depth_step, lanes, declared), numbers
+
+
+def packer(panel: Panel, step: int, depth_step: int, lanes: int, declared: set[str]) -> str:
+    """The name of that function: `(k, from, along, across, width, columns, to)` whichever it is.
+
+    `along` leads along the summed axis, and `across` from column to column.
+    """
     if step == 1:
-        return PackRows(panel, declared).name, f"i64 {depth_step}"
+        return PackRows(panel, declared).name
     if depth_step == 1:
-        code = PackColumns(panel.width, lanes, panel.source, declared)
-        return code.name, f"i64 {step}, {width}"
-    return PackAny(panel.source, declared).name, f"i64 {depth_step}, i64 {step}, {width}"
+        return PackColumns(panel.width, lanes, panel.source, declared).name
+    return PackAny(panel.source, declared).name
+
+
+_TAKEN = "i64 %k, ptr %from, i64 %along, i64 %across, i64 %width, i64 %columns, ptr %to"
 
 
 class PackRows(VectorWriter):
-    """A panel of rows whose elements lie side by side: `(k, from, step, to)`.
+    """A panel of rows whose elements lie side by side.
 
     It may write a few elements too many behind the last row.
     """
@@ -81,7 +91,7 @@ class PackRows(VectorWriter):
         source = panel.source
         kind = memory_type(source)
         with self._counted_to("%k") as k:
-            row = self._at("%from", self._new(f"mul i64 {k}, %step"), kind)
+            row = self._at("%from", self._new(f"mul i64 {k}, %along"), kind)
             to = self._at("%to", self._new(f"mul i64 {k}, {panel.width}"))
             for j in range(panel.vectors):
                 value = "zeroinitializer"
@@ -90,15 +100,11 @@ class PackRows(VectorWriter):
                     text = self._e.load(kind, source.itemsize, place, panel.real(j))
                     value = self._e.from_memory(text, source).text
                 self._store(value, self._at(to, j * panel.lanes), panel.lanes)
-        head = f"define internal void @{self.name}(i64 %k, ptr %from, i64 %step, ptr %to)"
-        declared.add(self._text(head))
+        declared.add(self._text(f"define internal void @{self.name}({_TAKEN})"))
 
 
 class PackAny(Writer):
-    """A panel from elements that lie anyhow, of any width.
-
-    `(k, from, step, the step from column to column, width, columns, to)`.
-    """
+    """A panel from elements that lie anyhow, of any width."""
 
     def __init__(self, source: DType, declared: set[str]) -> None:
         super().__init__(declared)
@@ -107,7 +113,7 @@ class PackAny(Writer):
         one, size = self._emitter(1), register_bytes(source)
         one.lines, one.known = self._lines, None
         with self._counted_to("%k") as k:
-            row = self._on("%from", kind, self._new(f"mul i64 {k}, %step"))
+            row = self._on("%from", kind, self._new(f"mul i64 {k}, %along"))
             to = self._on("%to", element, self._new(f"mul i64 {k}, %width"))
             with self._counted_to("%columns") as column:
                 place = self._on(row, kind, self._new(f"mul i64 {column}, %across"))
@@ -115,8 +121,7 @@ class PackAny(Writer):
                 one.store(value, element, size, self._on(to, element, column), 1)
             with self._counted_to("%width", first="%columns") as column:
                 one.store("0.0", element, size, self._on(to, element, column), 1)
-        arguments = "i64 %k, ptr %from, i64 %step, i64 %across, i64 %width, i64 %columns, ptr %to"
-        declared.add(self._text(f"define internal void @{self.name}({arguments})"))
+        declared.add(self._text(f"define internal void @{self.name}({_TAKEN})"))
 
     def _on(self, base: str, kind: str, elements: str) -> str:
         return self._new(f"getelementptr {kind}, ptr {base}, i64 {elements}")
@@ -125,8 +130,8 @@ class PackAny(Writer):
 class PackColumns(VectorWriter):
     """The same panel from columns whose elements lie side by side, turned as it is copied.
 
-    `(k, from, the step from column to column, width, columns, to)`: one function for panels of any
-    width from `group` on, which is how many columns are turned at once, `lanes` elements of each.
+    One function for panels of any width from `group` on, which is how many columns are turned at
+    once, `lanes` elements of each.
     It may write a few rows too many.
     """
 
@@ -138,8 +143,7 @@ class PackColumns(VectorWriter):
         self.name = f"columns_{self._group}x{lanes}_{source}"
         with self._counted_to("%k", lanes) as k:
             self._block_of(k)
-        arguments = "i64 %k, ptr %from, i64 %step, i64 %width, i64 %columns, ptr %to"
-        declared.add(self._text(f"define internal void @{self.name}({arguments})"))
+        declared.add(self._text(f"define internal void @{self.name}({_TAKEN})"))
 
     def _block_of(self, k: str) -> None:
         """Some rows: groups of columns, of which the last may overlap the one before."""
@@ -160,7 +164,7 @@ class PackColumns(VectorWriter):
         none = f"<{self._e.lanes} x i1> zeroinitializer"
         wanted = self._new(f"select i1 {is_real}, {mask}, {none}")
         kind = memory_type(self._source)
-        place = self._at(source, self._new(f"mul i64 {column}, %step"), kind)
+        place = self._at(source, self._new(f"mul i64 {column}, %across"), kind)
         where = f"<{self._e.lanes} x i1> {wanted}"
         text = self._e.load_where(where, kind, self._source.itemsize, place)
         return self._e.from_memory(text, self._source).text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anabranch.backends.native.calls import PAUSE
@@ -45,7 +45,8 @@ class Program(Claims):
     and to the times, which it notes twice at the start and then after each step.
 
     A long program is cut into modules. The function that runs the steps calls what stands in any of
-    them; that of very many steps is cut into parts, which the last module calls.
+    them; that of very many steps is cut into parts, which the last module calls. Modules of this
+    program alone are told to `closed` one by one, while the next ones are still to be written.
 
     Attributes:
         modules: the text of each module.
@@ -66,6 +67,7 @@ class Program(Claims):
         vector_bytes: int,
         donated: Mapping[int, int] | None = None,
         is_timed: bool = False,
+        closed: Callable[[str], None] = lambda _: None,
     ) -> None:
         super().__init__(graph, donated or {})
         self._is_timed = is_timed
@@ -74,7 +76,7 @@ class Program(Claims):
         self.loops: list[LoopCode] = []
         self._vector_bytes = vector_bytes
         self._pointers = itertools.count()
-        self._division = Division()
+        self._division = Division(closed)
         self._calls: set[str] = set()  # declarations of what the steps call
         self._rows: list[str] = []  # and tables that they hand over
         self._bodies: dict[Any, str] = {}  # by text or signature, the function that has it

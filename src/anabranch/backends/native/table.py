@@ -63,6 +63,22 @@ class TableWriter(Writer):
         """Go on where it holds, else hand the call on."""
         self._go_on_if(condition, "slow")
 
+    def _require_all(self, *pairs: tuple[str, str, str | int]) -> None:
+        """Go on if (kind, found, wanted) are equal in each; they take one branch together."""
+        differences = []
+        for kind, found, wanted in pairs:
+            if kind == "ptr":
+                one, two = (self._new(f"ptrtoint ptr {x} to i64") for x in (found, wanted))
+                differences.append(self._new(f"xor i64 {one}, {two}"))
+            else:
+                other = self._new(f"xor {kind} {found}, {wanted}")
+                is_wide = kind == "i64"
+                differences.append(other if is_wide else self._new(f"zext {kind} {other} to i64"))
+        both = differences[0]
+        for other in differences[1:]:
+            both = self._new(f"or i64 {both}, {other}")
+        self._require(self._is("i64", both, 0))
+
     def _branches(self, *words: str) -> tuple[str, ...]:
         number = next(self._names)
         return tuple(f"{word}{number}" for word in words)

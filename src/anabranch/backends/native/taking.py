@@ -18,22 +18,27 @@ from anabranch.core.aval import Aval
 
 _READ = 0x1 | 0x100  # NumPy's flags: in C order, aligned
 _WRITEABLE = 0x400
+_MANY = 16  # arrays, from which on a function looks at each: less to compile, a little more to run
 # Python's looks, by name: each gives a reference, or null with an error.
 _EQUAL = 2  # among Python's comparisons
 _LOOKS = {"attribute": "PyObject_GetAttr", "item": "PyObject_GetItem"}
 
 
 class Taking(TableWriter):
-    """The first part of an entry: `data` has the address of each parameter's elements, at last."""
+    """The first part of an entry: the program is given each parameter's elements, at last."""
 
     def __init__(self, way: Way, objects: Objects) -> None:
         super().__init__(objects)
         self._call_made = way.call
         self._parameters = way.parameters
         self._donated = way.donated
-        self.data: dict[int, str] = {}
-        self.held: dict[int, str] = {}  # the objects themselves
-        self.inner: list[str] = []  # objects that lie in others, which may drop them
+        self.inner: list[int] = []  # parameters whose objects lie in others, which may drop them
+        self.constants: list[str] = []  # of the module
+        # Each is stored where it is found, since LLVM takes long for many stores side by side.
+        count = len(way.parameters)
+        self.held = self._allocated("ptr", max(count, 1))  # the objects themselves
+        # What the program is given: the addresses of parameters, and behind them of the rest.
+        self.given = self._allocated("ptr", max(count + way.constants + len(way.outputs), 1))
 
     def _take_all(self) -> None:
         call = self._call_made
@@ -50,8 +55,12 @@ class Taking(TableWriter):
             if isinstance(one, Boxed):
                 self._take_pattern(self._object(one.owner), (one.box, [i]), 0)
             else:
-                self.data[i] = self._array(self._object(one), self._parameters[i])
+                self._give(i, self._array(self._object(one), self._parameters[i]))
         self._keep_apart()
+
+    def _give(self, i: int, data: str) -> None:
+        """Hand the program this address."""
+        self._line(f"store ptr {data}, ptr {self._entry(self.given, i)}")
 
     def _take_names(self, names: Sequence[str]) -> None:
         if not names:
@@ -124,11 +133,11 @@ class Taking(TableWriter):
         if isinstance(pattern, Same):
             self._require(self._is("ptr", held, self._object(pattern.value)))
         elif isinstance(pattern, int):
-            self.held[pattern] = held
+            self._line(f"store ptr {held}, ptr {self._entry(self.held, pattern)}")
             flags = _READ | (_WRITEABLE if pattern in self._donated else 0)
-            self.data[pattern] = self._leaf(held, self._parameters[pattern], flags)
+            self._give(pattern, self._leaf(held, self._parameters[pattern], flags))
             if depth:
-                self.inner.append(held)
+                self.inner.append(pattern)
         else:
             kind, parts = pattern
             self._require(self._type_is(held, kind.kind if isinstance(kind, Box) else kind))
@@ -218,16 +227,24 @@ class Taking(TableWriter):
         return name
 
     def _array(self, held: str, aval: Aval, flags: int = _READ) -> str:
+        if len(self._parameters) >= _MANY:
+            wanted = self._numbers(f"wanted{len(self.constants)}", [flags, aval.ndim, *aval.shape])
+            given = held, self._object(np.ndarray), self._object(aval.dtype), wanted
+            data = self._new(f"call ptr @elements({', '.join(f'ptr {one}' for one in given)})")
+            self._require(self._new(f"icmp ne ptr {data}, null"))
+            return data
         self._require(self._type_is(held, np.ndarray))
         found = self._new(f"and i32 {self._field(held, layout.FLAGS, 'i32')}, {flags}")
-        self._require(self._is("i32", found, flags))
-        descr = self._field(held, layout.DESCR)
-        self._require(self._is("ptr", descr, self._object(aval.dtype)))
-        self._require(self._is("i32", self._field(held, layout.NDIM, "i32"), aval.ndim))
-        if aval.shape:
+        self._require_all(
+            ("i32", found, flags),
+            ("ptr", self._field(held, layout.DESCR), self._object(aval.dtype)),
+            ("i32", self._field(held, layout.NDIM, "i32"), aval.ndim),
+        )
+        if aval.shape:  # there are as many lengths
             lengths = self._field(held, layout.DIMS)
-            for axis, length in enumerate(aval.shape):
-                self._require(self._is("i64", self._field(lengths, 8 * axis, "i64"), length))
+            found_all = [self._field(lengths, 8 * axis, "i64") for axis in range(aval.ndim)]
+            pairs = zip(found_all, aval.shape, strict=True)
+            self._require_all(*(("i64", found, length) for found, length in pairs))
         return self._field(held, layout.DATA)
 
     # Donated arguments
@@ -240,12 +257,14 @@ class Taking(TableWriter):
         if not donated:
             return
         starts, ends = (self._allocated("i64", len(others)) for _ in range(2))
-        for place, i in enumerate(others):
-            aval = self._parameters[i]
-            start = self._new(f"ptrtoint ptr {self.data[i]} to i64")
-            end = self._new(f"add i64 {start}, {aval.size * aval.dtype.itemsize}")
+        sizes = [aval.size * aval.dtype.itemsize for aval in (self._parameters[i] for i in others)]
+        places = [self._numbers("places", others), self._numbers("sizes", sizes)]
+        with self._counted(len(others)) as one:
+            place, size = (self._at(numbers, one) for numbers in places)
+            start = self._at(self.given, place)
+            end = self._new(f"add i64 {start}, {size}")
             for ranges, value in ((starts, start), (ends, end)):
-                at = self._new(f"getelementptr i64, ptr {ranges}, i64 {place}")
+                at = self._new(f"getelementptr i64, ptr {ranges}, i64 {one}")
                 self._line(f"store i64 {value}, ptr {at}")
         with self._counted(donated) as one, self._counted(len(others)) as two:
             (start_i, end_i), (start_j, end_j) = (
@@ -258,6 +277,57 @@ class Taking(TableWriter):
             clash = self._new(f"and i1 {meets}, {other}")
             self._require(self._new(f"xor i1 {clash}, true"))
 
-    def _at(self, array: str, counter: str) -> str:
+    def _numbers(self, name: str, numbers: Sequence[int]) -> str:
+        """A constant of the module."""
+        row = ", ".join(f"i64 {number}" for number in numbers)
+        self.constants.append(f"@{name} = internal constant [{len(numbers)} x i64] [{row}]")
+        return f"@{name}"
+
+    def _each(self, count: int) -> Iterator[int | str]:
+        """The numbers below; if they are many, one name in a loop."""
+        if count < _MANY:
+            yield from range(count)
+        else:
+            with self._counted(count) as one:
+                yield one
+
+    def _each_of(self, name: str, numbers: Sequence[int]) -> Iterator[tuple[int | str, int | str]]:
+        """The place of each number and itself; if they are many, in a loop over a constant."""
+        table = self._numbers(name, numbers) if len(numbers) >= _MANY else ""
+        for one in self._each(len(numbers)):
+            yield one, numbers[one] if isinstance(one, int) else self._at(table, one)
+
+    def _at(self, array: str, counter: int | str) -> str:
         place = self._new(f"getelementptr i64, ptr {array}, i64 {counter}")
         return self._new(f"load i64, ptr {place}")
+
+
+def elements() -> str:
+    """An array's elements, or null if it is not as wanted: `(held, its kind, its dtype, wanted)`.
+
+    What is wanted are its flags, its rank and its lengths.
+    """
+    writer = TableWriter()
+    writer._require(writer._is("ptr", writer._field("%held", layout.TYPE), "%kind"))
+    flags, rank = (
+        writer._new(f"zext i32 {writer._field('%held', place, 'i32')} to i64")
+        for place in (layout.FLAGS, layout.NDIM)
+    )
+    wanted, count = (writer._field("%wanted", 8 * i, "i64") for i in range(2))
+    writer._require_all(
+        ("i64", writer._new(f"and i64 {flags}, {wanted}"), wanted),
+        ("ptr", writer._field("%held", layout.DESCR), "%descr"),
+        ("i64", rank, count),
+    )
+    lengths = writer._field("%held", layout.DIMS)
+    with writer._counted_to(count) as axis:
+        found, length = (
+            writer._new(f"load i64, ptr {writer._entry(base, axis)}")
+            for base in (lengths, writer._place("%wanted", 16))
+        )
+        writer._require(writer._is("i64", found, length))
+    writer._line(f"ret ptr {writer._field('%held', layout.DATA)}")
+    writer._label("slow")
+    writer._line("ret ptr null")
+    head = "define internal ptr @elements(ptr %held, ptr %kind, ptr %descr, ptr %wanted) {"
+    return "\n".join([head, "entry:", *writer._lines, "}"])

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 import threading
 import weakref
 from pathlib import Path
@@ -87,8 +88,31 @@ def test_without_a_disk_a_process_remembers_what_programs_share(
     other = ab.compile(lambda a, b: ab.exp(a @ b), backend="native")
     assert counted(lambda: other(A, B)) == (1, 0)  # the way into it is the same one, too
     monkeypatch.setattr(modules, "REMEMBERED", 1)
+    first = set(modules._recent)
     ab.compile(lambda a, b: a.T @ a, backend="native")(A, B)
-    assert len(modules._recent) == 1
+    assert modules._recent
+    assert not first & modules._recent.keys()
+
+
+def test_products_in_blocks_share_what_drives_them_whatever_their_sizes() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(130, 140)), rng.normal(size=(140, 150))
+
+    def f(a, b):
+        narrow = a.astype(np.float32) @ b.astype(np.float32)
+        return ab.tanh(a @ b + 1.0), narrow.T @ a.astype(np.float32), narrow
+
+    made = ab.compile(f, backend="native")
+    program = made.program(a, b).executable.program
+    drivers = [text for text in program.shared if "@drive_blocks(" in text]
+    assert [set(_defined(text)) for text in drivers] == [
+        {"drive_blocks", "multiply_blocks", "pack_blocks"}
+    ]
+    for found, wanted in zip(made(a, b), ab.compile(f)(a, b), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+    # 130 rows are tiles of two heights, which one loop finishes
+    finishing = [name for name in _defined(program.ir) if "_finish_" in name]
+    assert len(finishing) == len({name.rpartition("_")[2] for name in finishing}) > 0
 
 
 def test_tiles_are_the_same_functions_for_all_strides() -> None:
@@ -112,7 +136,7 @@ def test_what_is_shared_names_nothing_of_the_program() -> None:
     own = set(_defined(program.ir)) - {n for text in program.shared for n in _defined(text)}
     assert own
     for text in program.shared:
-        assert len(_defined(text)) == 1
+        assert len(_defined(text)) in (1, 3)  # three drive products in blocks
         assert not any(f"@{name}(" in text for name in own)
 
 
@@ -212,7 +236,8 @@ def test_a_text_that_is_no_module_is_told_by_the_thread_that_asked(threads) -> N
             emission.emitted(texts)
     before = threading.active_count()
     assert len(emission.emitted([good, good])) == 2
-    assert threading.active_count() == before
+    _wait_for_threads()
+    assert threading.active_count() <= before
 
 
 def test_equal_modules_are_emitted_once(here: Path) -> None:
@@ -225,41 +250,169 @@ def test_equal_modules_are_emitted_once(here: Path) -> None:
 # Meanwhile
 
 
-def test_what_is_made_meanwhile_is_not_made_again(here: Path, threads) -> None:
+def test_what_was_begun_is_not_made_again(here: Path, threads) -> None:
     threads(2)
     fixed = [("f", lambda: LONG)]
-    with modules.made_meanwhile(fixed):
-        pass
-    assert counted(lambda: modules.fixed_code(*fixed[0])) == (0, 0)
+    modules.begin_fixed(fixed)
+    modules.begin_fixed(fixed)
+    assert counted(lambda: modules.fixed_code(*fixed[0]))[1] == 0
     assert counted(lambda: modules.fixed_code(*fixed[0])) == (0, 1)  # it was kept on disk
-    with modules.made_meanwhile(fixed):  # so nothing is made
-        assert threading.active_count() == 1 or not modules._made_before
-    assert not modules._made_before
+    modules.begin_fixed(fixed)  # so nothing is made
+    assert not modules._begun
 
 
 def test_one_thread_makes_nothing_before_it_is_asked_for(here: Path, threads) -> None:
     threads(1)
     wanted = [("g", lambda: "define void @g() {\n  ret void\n}\n")]
-
-    def work() -> None:
-        with modules.made_meanwhile(wanted):
-            pass
-
-    assert counted(work) == (0, 0)
+    assert counted(lambda: modules.begin_fixed(wanted)) == (0, 0)
     assert counted(lambda: modules.fixed_code(*wanted[0])) == (1, 0)
+
+
+def test_modules_of_a_program_are_begun_while_others_are_written(monkeypatch) -> None:
+    graph = long_program().schedule.graph
+    told: list[str] = []
+    at: list[int] = []
+    real = Program._step
+
+    def step(self: Program, step: object) -> list[str]:
+        at.append(len(told))
+        return real(self, step)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Program, "_step", step)
+    program = Program(graph, target.host().vector_bytes, closed=told.append)
+    assert told == program.modules[: len(told)]
+    assert set(program.modules[len(told) :]) == set(program.shared)
+    assert at[0] == 0 < at[-1] < len(told)
+
+
+def test_the_way_in_is_emitted_beside_the_program(here: Path, threads, monkeypatch) -> None:
+    """When it is written, nobody has waited for the program yet."""
+    threads(2)
+    asked: list[str] = []
+    real = modules.Making.codes
+
+    def codes(self: modules.Making, texts: list[str]) -> tuple[bytes, ...]:
+        asked.append("call" if "@call(" in texts[0] else "program")
+        return real(self, texts)
+
+    monkeypatch.setattr(modules.Making, "codes", codes)
+    f = ab.compile(lambda a, b: ab.tanh(a @ b) * 2.5, backend="native")
+    np.testing.assert_allclose(f(A, B), np.tanh(A @ B) * 2.5)
+    assert asked == ["call", "program"]
+    asked.clear()
+    ab.compile(lambda a, b: ab.tanh(a @ b) * 3.5, backend="native").program(A, B)
+    assert asked == ["program"]  # which is whole, where nobody said that he would call it
+
+
+def test_a_dropped_job_is_not_done(threads) -> None:
+    threads(1)
+    kept, dropped = emission.begun([LONG, LONG + "\n"])
+    assert not kept.is_done
+    del dropped
+    before = ab.cache.counts().emitted
+    assert emission.finished([kept]) == [target.emitted(LONG)]
+    assert ab.cache.counts().emitted == before + 2
+
+
+def test_a_module_is_closed_when_its_job_was_dropped_in_a_circle(threads, monkeypatch) -> None:
+    """The garbage collector could free what a module lies in before the module."""
+    threads(2)
+    monkeypatch.setattr(emission._Crew, "_start", lambda self: None)
+    jobs = emission.begun([LONG, LONG])
+    modules_ = [entry.module for entry in emission._crew._waiting]
+    assert all(modules_)
+    circle: list[object] = [jobs]
+    circle.append(circle)
+    del jobs, circle
+    gc.collect()
+    assert emission.emitted([LONG]) == [target.emitted(LONG)]
+    assert all(module.closed for module in modules_)
+
+
+def test_who_asks_again_is_told_again(threads) -> None:
+    threads(1)
+    jobs = emission.begun([LONG.replace("ret void", "ret i32 1")])
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="ret"):
+            emission.finished(jobs)
+
+
+def test_a_stop_leaves_the_job_to_be_done(threads, monkeypatch) -> None:
+    threads(1)
+    jobs = emission.begun([LONG])
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(emission, "_without_lock", lambda: stop)
+        with pytest.raises(KeyboardInterrupt):
+            emission.finished(jobs)
+    assert emission.finished(jobs) == [target.emitted(LONG)]
+
+
+def test_a_job_that_a_stop_left_half_begun_is_done(threads) -> None:
+    threads(1)
+    jobs = emission.begun([LONG])
+    assert emission._crew._next() is not None  # and there it was stopped
+    assert emission.finished(jobs) == [target.emitted(LONG)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_copy_of_the_process_takes_over_what_was_begun(threads, monkeypatch) -> None:
+    threads(1)
+    jobs = emission.begun([LONG, LONG + "\n"])
+    crew = emission._crew
+    assert crew._next() == (jobs[1], None)  # as if a thread were at it
+    emission._begin_anew()
+    try:
+        assert emission._crew is not crew
+        assert emission.finished(jobs) == [target.emitted(LONG)] * 2
+    finally:
+        emission._lost.clear()
+
+
+def test_a_process_is_copied_while_no_other_thread_is_in_the_library() -> None:
+    """The copy would never get its lock."""
+    lock = emission._library_lock()
+    assert lock is not None
+    got: list[bool] = []
+
+    def attempt() -> None:
+        got.append(lock._lock.acquire(blocking=False))
+        if got[-1]:
+            lock._lock.release()
+
+    def by_another_thread() -> bool:
+        thread = threading.Thread(target=attempt)
+        thread.start()
+        thread.join()
+        return got.pop()
+
+    emission._hold()
+    assert not by_another_thread()
+    emission._let_go()
+    assert by_another_thread()
 
 
 def test_a_refused_module_leaves_nothing_to_the_garbage_collector(threads) -> None:
     """Which could free a context before the module in it."""
     threads(2)
     bad = LONG.replace("ret void", "ret i32 1")
-    one = emission.Emission([bad, bad], is_awaited=True)
-    left = weakref.ref(one)
+    jobs = emission.begun([bad, bad], is_awaited=True)
+    left = [weakref.ref(job) for job in jobs]
     gc.disable()
     try:
         with contextlib.suppress(RuntimeError):
-            one.finished()
-        del one
-        assert left() is None
+            emission.finished(jobs)
+        del jobs
+        _wait_for_threads()
+        assert [job() for job in left] == [None, None]
     finally:
         gc.enable()
+
+
+def _wait_for_threads() -> None:
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
