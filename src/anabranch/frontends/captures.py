@@ -73,12 +73,12 @@ class Reach:
 class Guard:
     """What must still hold when a compiled graph is used again, and what to say if it does not.
 
-    `bindings` says the same as data.
+    `bindings` says the same as data; None if no looks can say it.
     """
 
     reason: str
     holds: Callable[[], bool]
-    bindings: tuple[Binding, ...]
+    bindings: tuple[Binding, ...] | None
 
 
 def guards(reach: Reach) -> list[Guard]:
@@ -220,12 +220,21 @@ class Reachable:
         """
         return (reach for reach in self.places if self._is_part(reach))
 
+    @property
+    def sources(self) -> Iterator[Reach]:
+        """Arrays that user code finds likewise, and can have computed with outside of the graph."""
+        arrays = (reach for reach in self.places if type(reach.value) is np.ndarray)
+        return (reach for reach in arrays if self._is_found_by_users(reach))
+
     def _is_part(self, reach: Reach) -> bool:
-        value, parent = reach.value, reach.parent
+        value = reach.value
+        can_be = value is None or isinstance(value, _PLAIN) or callable(value)
+        return can_be and self._is_found_by_users(reach)
+
+    def _is_found_by_users(self, reach: Reach) -> bool:
         return (
-            parent is not None
-            and (value is None or isinstance(value, _PLAIN) or callable(value))
-            and not self._is_the_librarys(parent)
+            reach.parent is not None
+            and not self._is_the_librarys(reach.parent)
             and all(self._is_named(place.binding) for place in reach.path)
         )
 

@@ -332,9 +332,10 @@ def compile(
 
     A signature is the containers, shapes and dtypes of array and number arguments (numbers by type
     only, never by value) and the values of static ones: strings, callables and what `static`
-    names. Arrays and tensors that `f` captures are read anew at each call. Numbers, text and
-    functions it captures are part of the program: it is compiled anew when the name, attribute or
-    item that led to one gives another. Inside another trace it becomes part of that graph. It can
+    names. Arrays and tensors that `f` captures, and views of them, are read anew at each call.
+    Numbers, text and functions it captures, and what NumPy computes of arrays meanwhile, are part
+    of the program: it is compiled anew when the name, attribute or item that led to one gives
+    another. Inside another trace it becomes part of that graph. It can
     be differentiated, and what it compiles can contain derivatives.
 
     Args:
