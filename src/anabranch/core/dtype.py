@@ -76,9 +76,14 @@ def checked(dtype: DType) -> DType:
     return dtype
 
 
+def is_swapped(dtype: DType) -> bool:
+    """Whether the bytes of these values lie in the other order than this machine's."""
+    return not is_supported(dtype) and is_supported(dtype.newbyteorder("="))
+
+
 def refused(dtype: DType, facts: tuple[str, ...] = ()) -> DTypeError:
     """`[unsupported-dtype]`: what such values are, and what can stand in a graph instead."""
-    if is_supported(dtype.newbyteorder("=")):  # named alike, so what differs has to be said
+    if is_swapped(dtype):  # named alike, so what differs has to be said
         what, hint = f"{dtype.name} values of the other byte order", f'astype("{dtype.name}")'
     else:
         what = _FOREIGN.get(dtype.kind, f"values of dtype {dtype.name}")

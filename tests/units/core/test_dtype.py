@@ -89,9 +89,3 @@ def test_the_other_byte_order_is_named_and_not_called_a_lack_of_tangents() -> No
         ) as caught:
             run(x)
         assert (caught.value.code, caught.value.hint) == ("unsupported-dtype", 'astype("float64")')
-
-
-def test_what_has_no_place_in_a_graph_is_refused_as_such_by_a_gradient() -> None:
-    with pytest.raises(ab.errors.DTypeError, match="Python objects cannot stand") as caught:
-        ab.grad(lambda x, y: ab.sum(x * y), "y")(1.0, np.array([1.0], object))
-    assert any('"y" is argument 1' in fact for fact in caught.value.facts)
