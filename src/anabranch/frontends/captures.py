@@ -25,7 +25,8 @@ _DEPTH = 10
 _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
 _WRITTEN = 64  # entries of a container that somebody has written out, not collected
-_OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
+_DEFAULTS = ("__defaults__", "__kwdefaults__")
+_OWN = {"__self__", "__func__", *_DEFAULTS, "fget", "func", "args", "keywords"}
 _GONE = object()  # what a look gives that fails
 _CONTAINERS = (dict, list, tuple)
 _ENDS = (np.ndarray, *_PLAIN)  # nothing is reached through these
@@ -323,8 +324,9 @@ def _function_names(reach: Reach, is_users: bool) -> Iterator[Reach]:
             continue
         binding = Binding("cell", cell, None, content)
         yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents, binding)  # type: ignore[misc]
-    if function.__defaults__:
-        yield _attribute(reach, "__defaults__", f"{function.__name__}.__defaults__")
+    for defaults in _DEFAULTS:
+        if getattr(function, defaults):
+            yield _attribute(reach, defaults, f"{function.__name__}.{defaults}")
     if is_users:
         for name in sorted(_global_names(code).intersection(function.__globals__)):
             content = function.__globals__[name]

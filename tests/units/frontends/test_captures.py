@@ -139,6 +139,18 @@ def default_of_an_argument() -> Case:
     return (lambda x: f(x)), rebind
 
 
+def default_of_an_argument_by_name() -> Case:
+    first = fresh()
+
+    def f(x, *, w=first):
+        return x * w
+
+    def rebind(value):
+        f.__kwdefaults__ = {"w": value}
+
+    return f, rebind
+
+
 def inside_a_derivative() -> Case:
     net = Holder()
     net.layers = [Holder()]
@@ -162,8 +174,8 @@ def inside_a_compiled_function() -> Case:
 CASES = [closure, global_name, attribute, attribute_of_slots, attribute_of_a_class,
          attribute_of_a_module, property_of_an_object, item_of_a_dict, item_of_a_list,
          through_a_helper, callable_object, bound_method, keyword_of_a_partial,
-         default_of_an_argument, inside_a_derivative, inside_a_second_derivative,
-         inside_a_compiled_function]  # fmt: skip
+         default_of_an_argument, default_of_an_argument_by_name, inside_a_derivative,
+         inside_a_second_derivative, inside_a_compiled_function]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
