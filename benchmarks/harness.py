@@ -48,7 +48,6 @@ class Peer:
     package: str  # whose version is told
     needs: tuple[str, ...] = ()  # programs on the path, any of which will do
     environment: tuple[tuple[str, str], ...] = ()
-    compiler: tuple[str, ...] = ()  # what it imports as well where there is nothing on disk yet
 
 
 CACHED = (
@@ -58,16 +57,9 @@ CACHED = (
 COMPILERS = ("g++", "clang++", "c++")
 CLANGS = ("clang", *(f"clang-{n}" for n in range(22, 13, -1)))
 
-# Ours loads what runs machine code at the first call, and what writes it where it is not on disk;
-# the others do so when they are imported.
-NATIVE = ("anabranch", "anabranch.backends.native.executable")
-WRITING = tuple(
-    f"anabranch.{name}"
-    for name in ("passes.pipeline", "backends.native.program", "backends.native.emission")
-)
 PEERS = {
-    "anabranch": Peer("anabranch", NATIVE, "anabranch", compiler=WRITING),
-    "anabranch_raw": Peer("anabranch, raw call", NATIVE, "anabranch"),
+    "anabranch": Peer("anabranch", ("anabranch",), "anabranch"),
+    "anabranch_raw": Peer("anabranch, raw call", ("anabranch",), "anabranch"),
     "numpy": Peer("NumPy by hand", ("numpy",), "numpy"),
     "numba": Peer("numba by hand", ("numba",), "numba"),
     "torch": Peer("PyTorch", ("torch",), "torch"),

@@ -20,6 +20,7 @@ Each peer computes the same in a process of its own, and the numbers are compare
 Then the peers take turns, a block of 50 ms each (one call, if it takes longer), with a pause in between; a figure is the median of the rounds.
 The number in brackets is the peer's time by ours, the median of the ratios round by round: above 1 we are faster; **bold**: the peer is faster than we are.
 What is told of memory or of a process start comes from new processes, with empty or with filled caches on disk.
+A first result is told without what any library imports on the way to it (a process before those that are measured tells which modules these are), unless it takes over 8 s; from process start they count.
 NumPy and numba by hand are derivatives that a person wrote: marks, not rivals.
 Quartiles of all figures and ratios are in `results.json`."""  # noqa: E501
 

@@ -2,11 +2,12 @@
 
 python worker.py WORKLOAD PEER           answers commands until its input ends
 python worker.py WORKLOAD PEER CASE      builds, runs once cold and a few times warm, and ends
-python worker.py ... CASE --empty        the same where nothing is on disk yet
+python worker.py ... CASE --import FILE  the same, with these modules imported before the clock
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -22,7 +23,7 @@ from figures import numbers
 from harness import PEERS, Bench, load
 
 BLOCK = 0.05  # seconds that one timed block lasts at least
-EMPTY = "--empty"
+IMPORT = "--import"
 WARM = 0.3  # seconds of warming up, and at least three steps
 
 
@@ -101,14 +102,18 @@ def memory(which: str) -> float:
     return float("nan")
 
 
-def once(workload: str, peer: str, case: str, is_empty: bool = False) -> dict[str, Any]:
-    """What a first result costs in this process, in seconds and in memory, and the next ones."""
+def once(workload: str, peer: str, case: str, modules: Iterable[str] = ()) -> dict[str, Any]:
+    """What a first result costs in this process, in seconds and in memory, and the next ones.
+
+    Also, which modules were imported on the way: those that the first result took.
+    """
     worker = Worker(workload, peer)
-    for module in PEERS[peer].compiler if is_empty else ():
-        importlib.import_module(module)
+    for module in modules:
+        with contextlib.suppress(Exception):  # what a library wrote itself cannot be found by name
+            importlib.import_module(module)
     if (prepare := load(workload).prepare) is not None:
         prepare(case)
-    before = memory("VmRSS")
+    before, known = memory("VmRSS"), set(sys.modules)
     start = time.perf_counter()
     found = worker.check(case)
     cold, ended = time.perf_counter() - start, time.monotonic()
@@ -123,6 +128,7 @@ def once(workload: str, peer: str, case: str, is_empty: bool = False) -> dict[st
     following += [worker.time(case) for _ in range(3)]
     return {
         "numbers": found,
+        "modules": [name for name in list(sys.modules) if name not in known],
         "ended": ended,
         "first result": cold,
         "next call": statistics.median(following),
@@ -134,13 +140,17 @@ def once(workload: str, peer: str, case: str, is_empty: bool = False) -> dict[st
 def main() -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints must not disturb the replies
-    workload, peer, *cases = (word for word in sys.argv[1:] if word != EMPTY)
+    workload, peer, *cases = sys.argv[1:]
+    modules: list[str] = []
+    if IMPORT in cases:
+        *cases, _, file = cases
+        modules = Path(file).read_text(encoding="utf-8").split()
     worker: Worker | None = None
 
     def answer(command: str, case: str) -> Any:
         nonlocal worker
         if command == "once":
-            return once(workload, peer, case, is_empty=EMPTY in sys.argv)
+            return once(workload, peer, case, modules)
         worker = worker or Worker(workload, peer)
         return getattr(worker, command)(case)
 

@@ -286,6 +286,8 @@ def test_the_next_number_is_that_of_the_dtype(dtype):
     assert float(found) == 1.0 + float(ml_dtypes.finfo(dtype).eps)
     assert float(ab.nextafter(found, one)) == 1.0
     assert float(ab.grad(ab.nextafter)(one, two)) == 1.0
+    for zero in (0.0, -0.0):  # of equal numbers the second
+        assert np.signbit(float(ab.nextafter(dtype(-zero), dtype(zero)))) == np.signbit(zero)
 
 
 @pytest.mark.parametrize("op", [operator.floordiv, operator.mod])

@@ -204,9 +204,15 @@ heaviside: Op = elementwise(
     doc="0 where x < 0, y where x is 0, 1 where x > 0; x only chooses, so it has no derivative.",
 )
 
+
+def _nextafter(x: Any, y: Any) -> Any:
+    """Of two equal numbers the second: NumPy before 2.5 gives the first for float16 (-0, 0)."""
+    return np.where(np.equal(x, y), y, np.nextafter(x, y))
+
+
 nextafter: Op = elementwise(
     "nextafter",
-    np.nextafter,
+    _nextafter,
     result="float",
     real=True,
     partials=(1, False),
@@ -214,6 +220,7 @@ nextafter: Op = elementwise(
         at(1.0, 2.0, value=1.0, grads=(1.0, 0.0)),
         at(1.0, 1.0, value=1.0, grads=(1.0, 0.0), kink=True),
         at(0.0, -1.0, value=-5e-324, grads=(1.0, 0.0), kink=True),
+        at(-0.0, 0.0, value=0.0, grads=(1.0, 0.0), kink=True),
         at(nan, 1.0, value=nan, kink=True),
     ),
     scalar="nextafter",

@@ -1,6 +1,7 @@
 """What runs the benchmarks: peers that differ or hang, environments, and runs that go on."""
 
 import json
+import time
 from argparse import Namespace
 
 import pytest
@@ -116,22 +117,65 @@ def test_a_process_that_dies_is_told():
     assert processes.reply_of(process, 60) == {"error": "the process died (3)"}
 
 
+def reply(first):
+    figures = ("next call", "peak memory", "memory of later steps")
+    took = {"first result": first, "from process start": 10.0 + first}
+    return {"numbers": {"z": [1.0]}, **took, **dict.fromkeys(figures, first)}
+
+
 def test_figures_of_first_and_second_starts():
-    replies = [
-        {
-            "first result": float(i),
-            "from process start": 10.0 + i,
-            "next call": 0.5,
-            "peak memory": 1.0,
-            "memory of later steps": 1.0,
-        }
-        for i in range(3)
-    ]
-    found = fresh.figures_of(replies)
+    found = fresh.figures_of([reply(0.0)], [reply(1.0), reply(2.0)])
     assert found["first result, empty caches"] == [0.0]
     assert found["first result, second start"] == [1.0, 2.0]
     assert found["from process start, second start"] == [11.0, 12.0]
-    assert found["next call"] == [0.5] * 3
+    assert found["next call"] == [0.0, 1.0, 2.0]
+
+
+def starts(monkeypatch, first, until=None):
+    """How the processes of a peer run whose first result takes so long, and what is told."""
+    seen, saved = [], {}
+
+    def one(name, workload, peer, case, cache, modules):
+        cache.mkdir(parents=True, exist_ok=True)
+        kind = "filled" if any(cache.iterdir()) else "empty"
+        (cache / "kept").write_text("", encoding="utf-8")
+        imported = modules.read_text(encoding="utf-8").split() if modules.exists() else None
+        seen.append((kind, imported))
+        return reply(first + len(seen)) | {"modules": [f"{kind}_part"]}
+
+    monkeypatch.setattr(fresh, "one", one)
+    workload = harness.Workload("w", ["a"], kind="fresh", figures=tuple(fresh.UNITS))
+    workload.peer("numpy")(lambda _: "none")
+    end = time.monotonic() + (60 if until is None else until)
+    save = lambda case, unit, row: saved.update({case: row["numpy"]})  # noqa: E731
+    fresh.run("w", workload, ["a"], ["numpy"], 9, lambda: end, save)
+    return seen, saved
+
+
+COLD, LATER = ("empty", ["empty_part"]), ("filled", ["filled_part"])
+
+
+def test_processes_that_are_measured_import_what_one_before_them_did(monkeypatch):
+    seen, saved = starts(monkeypatch, 0.0)
+    assert seen == [("empty", None), COLD, COLD, ("filled", None), LATER, LATER, LATER]
+    assert saved["a: first result, empty caches"]["median"] == 2.5
+    assert saved["a: first result, second start"]["median"] == 6.0
+    assert saved["a: next call"]["rounds"] == 5
+
+
+def test_first_results_that_take_long_are_measured_as_they_are(monkeypatch):
+    seen, saved = starts(monkeypatch, fresh.TWICE)
+    assert seen == [("empty", None), ("filled", None)]
+    assert saved["a: first result, second start"]["median"] == fresh.TWICE + 2
+    seen, saved = starts(monkeypatch, fresh.ONCE)
+    assert seen == [("empty", None)]
+    told = saved["a: first result, second start"]
+    assert told["reason"] == "one start took long enough"
+
+
+def test_a_figure_of_each_kind_is_left_where_time_is_over(monkeypatch):
+    seen, _ = starts(monkeypatch, 0.0, until=-1.0)
+    assert seen == [("empty", None), COLD, ("filled", None), LATER]
 
 
 def report(file, resume=False):

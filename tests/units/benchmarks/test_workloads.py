@@ -1,7 +1,8 @@
 """Each workload computes what NumPy does, at a tiny size; nothing is timed here."""
 
+import importlib
 import json
-from importlib.util import find_spec
+import sys
 
 import numpy as np
 import pytest
@@ -115,15 +116,21 @@ def test_data_that_lie_ready_are_for_one_caller():
     assert first[1] is not second[1] and np.array_equal(first[1], second[1])
 
 
-def test_what_writes_code_is_loaded_before_the_clock_where_nothing_is_on_disk(monkeypatch):
-    loaded = []
+def test_what_a_first_result_imports_is_told_and_can_come_before_the_clock(monkeypatch, tmp_path):
+    (tmp_path / "late_part.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen = []
+
+    def step():
+        seen.append("late_part" in sys.modules)
+        importlib.import_module("late_part")
+
     workload = harness.Workload("w", ["a"], kind="fresh")
-    workload.peer("anabranch")(lambda _: "not today")
+    workload.peer("numpy")(lambda _: harness.Bench(step, lambda: step() or {}))
     monkeypatch.setattr(worker, "load", lambda _: workload)
-    monkeypatch.setattr(worker.importlib, "import_module", loaded.append)
-    modules, compiler = harness.PEERS["anabranch"].modules, harness.PEERS["anabranch"].compiler
-    worker.once("w", "anabranch", "a")
-    assert loaded == [*modules]
-    worker.once("w", "anabranch", "a", is_empty=True)
-    assert loaded == [*modules, *modules, *compiler]
-    assert all(find_spec(module) for module in compiler)
+    monkeypatch.setattr(worker, "WARM", 0.0)
+    assert worker.once("w", "numpy", "a")["modules"] == ["late_part"]
+    del sys.modules["late_part"]
+    del seen[:]
+    told = worker.once("w", "numpy", "a", ["no_such_module.of_ours", "late_part"])
+    assert told["modules"] == [] and all(seen)

@@ -42,12 +42,13 @@ def is_known() -> bool:
     start = id(array)
     if np.ndarray.__basicsize__ < FLAGS + 4:
         return False
-    number, cell, pair = np.float64(1.5), types.CellType(array), (array, array)
+    # All are held here: what nobody holds is taken apart before it is looked at.
+    number, cell, pair, row = np.float64(1.5), types.CellType(array), (array, array), array[0]
     return (
         field(start, TYPE) == id(np.ndarray)
         and field(start, DATA) == array.ctypes.data
         and field(start, NDIM, ctypes.c_int) == array.ndim
-        and field(id(array[0]), BASE) == start
+        and field(id(row), BASE) == start
         and field(start, DESCR) == id(array.dtype)
         and field(start, FLAGS, ctypes.c_int) & 0x501 == 0x501
         and field(id(number), SCALAR, ctypes.c_double) == number

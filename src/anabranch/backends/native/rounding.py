@@ -98,8 +98,7 @@ class Rounding(Functions):
             found = self.from_memory(self._next_bits(x, y, self._half_bits(x)).text, x.dtype)
         else:
             found = self.from_bits(self._next_bits(x, y, self.bits(x)), x.dtype)
-        stays = x if x.dtype == F16 else y  # which matters for zeros
-        found = self.select(is_same, stays, found)
+        found = self.select(is_same, y, found)  # which matters for zeros
         lost = self.either(self.isnan(x), self.isnan(y))
         return self.select(lost, self._c(x, math.nan), found)
 
