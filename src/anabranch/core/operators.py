@@ -110,6 +110,14 @@ def _numpy_function(value: Any, name: str, is_numpys: bool = True) -> ArgumentEr
     )
 
 
+def _array_holds_numbers(symbol: str) -> ArgumentError:
+    return ArgumentError(
+        "numpy-function",
+        f"`a {symbol}= x` writes into the array a, which cannot hold a value with a history",
+        hint=f"a = a {symbol} x",
+    )
+
+
 class Operators:
     """Operators and methods over `bind`; the value itself is whatever the subclass is."""
 
@@ -214,6 +222,9 @@ class Operators:
                 return getattr(self, reflected)(left)
             except AnabranchError as error:
                 raise leaving(error) from error.__cause__
+        written = kwargs.get("out")
+        if written and written[0] is left and ufunc.__name__ in SYMBOLS:  # left += self
+            raise leaving(_array_holds_numbers(SYMBOLS[ufunc.__name__]))
         way = "" if method == "__call__" else f".{method}"
         raise leaving(_numpy_function(self, f"{ufunc.__name__}{way}", hasattr(np, ufunc.__name__)))
 

@@ -30,7 +30,6 @@ from anabranch.core.aval import Aval, Shape
 from anabranch.core.node import Literal, Node
 from anabranch.core.op import Kernel as LoopNest
 
-_OF_THEIR_OWN = {"recurrence": 2, "add_windows": 1}  # operations for each element of the operand
 _ONE = re.compile(r"= (?:fadd|fsub|fmul|fdiv|frem) |@llvm\.sqrt")
 _TWO = re.compile(r"@llvm\.(?:fma|fmuladd)\.")
 _CALLED = re.compile(r"call [^@]*@([\w.]+)\(")
@@ -185,7 +184,7 @@ class _Counter:
         if not node.inputs or not isinstance(kernel, LoopNest):
             return 0
         if (kernel, aval) not in self._known:
-            own = _OF_THEIR_OWN.get(kernel.name, 0) if aval.is_floating else 0
+            own = kernel.operations if aval.is_floating else 0
             self._known[kernel, aval] = own + _join_flops(kernel.join, aval)
         joined: int = node.inputs[1 if is_update(node) else 0].aval.size
         return self._known[kernel, aval] * joined

@@ -39,11 +39,10 @@ def joins(node: Node) -> bool:
 def selected(node: Node, slot: int) -> int:
     """At most so many elements of an operand are looked at: some ops select from their first."""
     size: int = node.inputs[slot].aval.size
-    selects = isinstance(node.op.lower, Kernel) and node.op.lower.name in _SELECT
+    selects = isinstance(node.op.lower, Kernel) and node.op.lower.selects
     return min(size, node.avals[0].size) if selects and slot == 0 else size
 
 
-_SELECT = {"gather", "dynamic_slice"}
 _UPDATES = {"scatter", "update_slice", "dynamic_update_slice"}
 
 
