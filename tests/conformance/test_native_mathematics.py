@@ -69,7 +69,7 @@ def test_slopes_of_tanh_where_a_power_is_half_a_unit_of_one(dtype: Any, first: f
     with ulp.mp.workprec(200):
         for point, value in zip(x, ulp.native("sech_squared", x), strict=True):
             exact = [ulp.mp.mpf(float(point))]
-            assert ulp.error_at(ulp.FUNCTIONS["sech_squared"], exact, value) <= 1.2, point
+            assert ulp.error_at(ulp.FUNCTIONS["sech_squared"], exact, value) <= 1.4, point
 
 
 @pytest.mark.parametrize(("dtype", "first"), [(np.float64, 19.1), (np.float32, 9.1)])
@@ -145,6 +145,17 @@ def test_special_values(name: str, dtype: str) -> None:
         agree(name, x)
     else:
         agree(name, *pairs(x))
+
+
+@pytest.mark.parametrize("dtype", ulp.DTYPES)
+@pytest.mark.parametrize("name", ONE)
+def test_every_nan_stays_one(name: str, dtype: Any) -> None:
+    """Whatever else its bits say: some functions add to the bits of numbers."""
+    word = np.uint64 if dtype == np.float64 else np.uint32
+    rest = np.random.default_rng(0).integers(0, np.iinfo(word).max, 400, word, endpoint=True)
+    x = (rest | np.array([np.nan, -np.nan] * 200, dtype).view(word)).view(dtype)
+    assert np.isnan(x).all()
+    assert np.isnan(ulp.native(name, x, **ulp.FUNCTIONS[name].attrs)).all()
 
 
 def pairs(x: np.ndarray) -> list[np.ndarray]:

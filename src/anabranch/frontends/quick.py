@@ -13,6 +13,7 @@ from anabranch.backends.base import Box, Boxed, Call, Pattern, Same
 from anabranch.core.config import Options, options
 from anabranch.core.record import record
 from anabranch.core.values import ARRAYS
+from anabranch.frontends.captures import Binding
 from anabranch.frontends.containers import unflatten
 from anabranch.frontends.execution import Program
 from anabranch.frontends.static import Static
@@ -62,11 +63,25 @@ def quick_entry(
         return None
     watched = [guard.bindings for guard in trace.guards]
     found = [binding for bindings in watched if bindings is not None for binding in bindings]
-    distinct = {(b.look, id(b.holder), b.key): b for b in found}
+    distinct = {(b.look, id(b.holder), b.key): b for one in found for b in shorter(one)}
     if len(distinct) > _MANY or None in watched:
         return None
     wanted = slow, captured, list(distinct.values())
     return program.executable.function(Call(name, arguments, by_name, result, *wanted))
+
+
+def shorter(binding: Binding) -> Iterator[Binding]:
+    """The same look as a shorter one, or as two.
+
+    What stands in a module is the module's attribute, unless its type has one of that name.
+    """
+    module, name = binding.holder, binding.key
+    is_plain = binding.look == "attribute" and type(module) is types.ModuleType
+    if is_plain and name in vars(module) and not hasattr(types.ModuleType, name):
+        yield Binding("type", module, None, types.ModuleType)
+        yield Binding("name", vars(module), name, binding.value)
+    else:
+        yield binding
 
 
 class _UnknownError(Exception):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from anabranch.backends.native.bodies import BodyWriter
 from anabranch.backends.native.chunked import Bases
@@ -17,6 +17,7 @@ from anabranch.backends.native.emit import BOOL, Emitter, Val, register_type
 from anabranch.backends.native.lowering import is_heavy
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.ordering import ordered
+from anabranch.backends.native.reductions import halves
 from anabranch.core.node import Node
 
 ABSORBING = ("absorb", "absorb_either")  # what records name as their code
@@ -89,7 +90,7 @@ class CheckedWriter(BodyWriter):
             e.lines[:] = ordered(e.lines)
             self._take(e)
             return grown
-        is_any = _any_nan(e, ends)
+        is_any = _any_nan(e, ends, self._emitter)
         e.lines[:] = ordered(e.lines)
         number = e.new_number()
         plain, careful, after = (f"{word}{number}" for word in ("plain", "careful", "after"))
@@ -157,8 +158,17 @@ class CheckedWriter(BodyWriter):
         return [f"  %sums = alloca [{max(self._room, 1)} x i8], align 64"] if self._careful else []
 
 
-def _any_nan(e: Emitter, ends: Mapping[str, str]) -> str:
+def _any_nan(e: Emitter, ends: Mapping[str, str], narrower: Callable[[int], Emitter]) -> str:
     """Whether a lane of one of these is NaN: one comparison looks at two."""
+    if len(ends) == 1 and e.lanes > 1:
+        ((name, kind),) = ends.items()
+        narrow = narrower(e.lanes // 2)
+        element = kind.strip("<>").split()[-1]
+        low, high = halves(e, element, name)
+        mask = Val(narrow.new(f"fcmp uno {narrow.type(element)} {low}, {high}"), BOOL)
+        is_any = narrow.any_lane(mask)
+        e.lines += narrow.lines
+        return is_any
     masks: list[Val] = []
     for kind in dict.fromkeys(ends.values()):
         names = [name for name, its in ends.items() if its == kind]

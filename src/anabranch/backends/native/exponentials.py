@@ -13,23 +13,24 @@ from anabranch.backends.native.functions import WORDS, Functions, Parts, on_floa
 from anabranch.core.dtype import DType
 
 _DIGITS = {8: 52, 4: 23}  # by size, those of a float behind the point
+_BIASES = {8: 2 * 1023, 4: 2 * 127}  # by size, the exponents of two ones
+_LIFT = {8: 512, 4: 64}  # by size, a power of two that takes small results out of the subnormals
 
 
 class Halved(NamedTuple):
     """Of exp(-2a) = p (1 + v) / (1 + u): what tanh(a), its slope and sigmoid have in common.
 
     Attributes:
-        turned: bits whose last ones are the exponent of 4 p.
-        u, v: c - r and c + r for 2a = -log(p) - 2r, with r coth(r) = 1 + c.
+        turned: bits whose last ones are the exponent of p, lifted.
+        r, v: 2a = -log(p) - 2r, and v = c + r with r coth(r) = 1 + c; u is c - r.
         square: r * r.
-        top: (1 + u) - p (1 + v), in two parts.
-        q, rest: 1 / ((1 + u) + p (1 + v)) = q (1 + rest).
+        top: half of (1 + u) - p (1 + v), in two parts.
+        q, rest: 2 / ((1 + u) + p (1 + v)) = q (1 + rest).
     """
 
     turned: Val
-    u: Val
+    r: Val
     v: Val
-    c: Val
     square: Val
     top: Parts
     q: Val
@@ -64,10 +65,16 @@ class Exponentials(Functions):
         """The last bits of an integer where a float has its exponent."""
         return self.integer("shl", n, _DIGITS[n.dtype.itemsize])
 
-    def _two_exponents(self, turned: Val) -> tuple[Val, Val]:
-        """The last bits as a sum of two halves, each where a float has its exponent."""
-        half = self._as_exponent(self.integer("lshr", turned, 1))
-        return half, self.integer("sub", self._as_exponent(turned), half)
+    def _in_halves(self, x: Val) -> tuple[Val, Val]:
+        """n and r with exp(x) = 2**n exp(r), n in halves: bits that end with n and two biases."""
+        return self._turned(x, 1.0, _BIASES[x.dtype.itemsize])
+
+    def _two_powers(self, turned: Val, dtype: DType) -> tuple[Val, Val]:
+        """The factors of 2**n, about as large, each a normal number; `turned` is in halves."""
+        digits = _DIGITS[dtype.itemsize]
+        first = self.integer("and", self.integer("shl", turned, digits - 1), -(1 << digits))
+        second = self.integer("sub", self._as_exponent(turned), first)
+        return self.from_bits(first, dtype), self.from_bits(second, dtype)
 
     def _raised_by(self, x: Val, exponent: Val) -> Val:
         """x times a power of two; both are normal numbers."""
@@ -76,11 +83,12 @@ class Exponentials(Functions):
     def _exp_of_parts(self, x: Val, more: Val) -> tuple[Val, Val, Val]:
         """Bits, r and rest with exp(x + more) = 2**n (1 + r + rest): some digits more than x has.
 
-        x is at most 0; the bits end with n.
+        x is at most 0; n is in halves.
         """
         x = self.at_least(x, -746.0 if x.dtype == F64 else -105.0)
-        turned, _ = self._turned(x, 1.0, 0)
-        n = self._as_exponent(turned)
+        turned, _ = self._in_halves(x)
+        biases = _BIASES[x.dtype.itemsize] << _DIGITS[x.dtype.itemsize]
+        n = self.integer("sub", self._as_exponent(turned), biases)
         high, low = self.table(x, "LOG_2")
         steps = self.convert(self.integer("ashr", n, np.finfo(x.dtype).nmant), x.dtype)
         r = self.fma(steps, self._c(x, -high), x)  # exact
@@ -103,17 +111,26 @@ class Exponentials(Functions):
         return self.from_bits(self.integer("add", n, one + (more << np.finfo(dtype).nmant)), dtype)
 
     def _times_power(self, part: Val, turned: Val) -> Val:
-        """(1 + part) 2**n for every n that `turned` ends with, rounded once even if subnormal."""
-        first, second = (
-            self._raised_by(self._c(part, 1.0), half) for half in self._two_exponents(turned)
-        )
+        """(1 + part) 2**n for every n in halves, rounded once even if subnormal."""
+        first, second = self._two_powers(turned, part.dtype)
         return self.multiply(self.fma(first, part, first), second)
 
-    def times_power_below(self, x: Val, turned: Val, less: int = 0) -> Val:
-        """x 2**n, rounded once; x is near 1, n at most 2, and `turned` ends with n + less."""
-        k = 512 if x.dtype == F64 else 64
-        power = self._power(self._as_exponent(turned), x.dtype, k)
-        return self.multiply(self.multiply(x, power), self._c(x, 2.0 ** -(k + less)))
+    def times_power_below(self, x: Val, turned: Val) -> Val:
+        """x 2**n, rounded once; x is near 1, n at most 2 and in halves."""
+        lift = _LIFT[x.dtype.itemsize]
+        power = self._power_of_halves(turned, x.dtype, lift)
+        return self.multiply(self.multiply(x, power), self._c(x, 2.0**-lift))
+
+    def _lifted(self, x: Val, turned: Val) -> Val:
+        """x 2**n by its bits, n being what `turned` ends with; x is near 1.
+
+        Quick, but NaN becomes anything, so it must be met in what this is multiplied with.
+        """
+        return self._raised_by(x, self._as_exponent(turned))
+
+    def _power_of_halves(self, turned: Val, dtype: DType, more: int = 0) -> Val:
+        """2**(n + more), a normal number, for an n in halves."""
+        return self._power(self._as_exponent(turned), dtype, more - _BIASES[dtype.itemsize])
 
     def exp2_of_parts(self, x: Parts) -> Val:
         """2**x for an x in two parts that is small enough for `scaled`."""
@@ -134,7 +151,7 @@ class Exponentials(Functions):
     @on_floats
     def exp(self, x: Val) -> Val:
         low, high = (-746.0, 710.0) if x.dtype == F64 else (-105.0, 89.0)
-        turned, r = self._turned(self.clamped(x, low, high), 1.0, 0)
+        turned, r = self._in_halves(self.clamped(x, low, high))
         return self._times_power(self._expm1_reduced(r), turned)
 
     @on_floats
@@ -177,10 +194,10 @@ class Exponentials(Functions):
     def exp_of_square(self, x: Val, is_negative: bool) -> tuple[Val, Val, Val]:
         """Bits, r and s with exp(x*x), or exp(-x*x), = 2**n (1 + r + s), s the smaller.
 
-        The bits end with n. x*x rounded would cost many units in the last place.
+        n is in halves. x*x rounded would cost many units in the last place.
         """
         square, lost = self.product_parts(x, x)
-        turned, r = self._turned(self.negative(square) if is_negative else square, 1.0, 0)
+        turned, r = self._in_halves(self.negative(square) if is_negative else square)
         more = self.multiply(self.multiply(r, r), self._expm1_polynomial(r))
         rest = self.fma(lost, self.add(r, more), lost)
         return turned, r, self.subtract(more, rest) if is_negative else self.add(more, rest)
@@ -217,28 +234,31 @@ class Exponentials(Functions):
         """
         low = -374.0 if x.dtype == F64 else -53.5
         a = self.at_least(self.copysign(x, self._c(x, -1.0)), low)
-        turned, r = self._turned(a, 2.0, 2)
+        turned, r = self._turned(a, 2.0, _LIFT[x.dtype.itemsize])
         square = self.multiply(r, r)
-        c = self.multiply(square, self.horner(square, self.table(x, "COTH")))
-        u, v = self.subtract(c, r), self.add(c, r)
-        one, p = self._c(x, 1.0), self._quarter_or_zero(turned, x.dtype)
-        less, part = self.subtract(one, p), self.fma(self.negative(p), v, u)
+        v = self.fma(square, self.horner(square, self.table(x, "COTH")), r)
+        # u -+ p v as (1 -+ p) v - 2r: nothing is lost of the difference where p is 1
+        half, p, minus = self._c(x, 0.5), self._half_or_zero(turned, x.dtype), self.negative(r)
+        less, more = self.subtract(half, p), self.add(half, p)
+        part = self.fma(less, v, minus)
         top = self.add(less, part)
         top_rest = self.subtract(part, self.subtract(top, less))
-        part = self.fma(p, v, u)
-        bottom = self.add(self.add(one, p), part)
-        lost = self.subtract(part, self.subtract(self.subtract(bottom, one), p))
+        part = self.fma(more, v, minus)
+        bottom = self.add(more, part)
+        lost = self.subtract(part, self.subtract(self.subtract(bottom, half), p))
+        one = self._c(x, 1.0)
         q = self.divide(one, bottom)
         minus = self.negative(q)
         rest = self.fma(minus, lost, self.fma(minus, bottom, one))
-        return Halved(turned, u, v, c, square, (top, top_rest), q, rest)
+        return Halved(turned, r, v, square, (top, top_rest), q, rest)
 
-    def _quarter_or_zero(self, turned: Val, dtype: DType) -> Val:
-        """2**(n - 2) for what the bits end with, at most 2; 0 where it is no normal number."""
-        power = np.asarray(0.25, dtype).view(WORDS[dtype])
-        bits = self.integer("add", self._as_exponent(turned), int(power))
-        zero = self.number(0, bits.dtype)
-        return self.from_bits(self.select(self.less(bits, zero), zero, bits), dtype)
+    def _half_or_zero(self, turned: Val, dtype: DType) -> Val:
+        """2**(n - 1) for what the bits end with, which is n lifted; 0 where it is no normal number.
+
+        There the exponent runs into the sign.
+        """
+        half = self._power(self._as_exponent(turned), dtype, -1 - _LIFT[dtype.itemsize])
+        return self.at_least(half, 0.0)
 
     @on_floats
     def tanh(self, x: Val) -> Val:
@@ -252,17 +272,20 @@ class Exponentials(Functions):
         # (1 + u) q, or p (1 + v) q below 0; the slope asks for x/2 as well.
         h = self._halved(self.multiply(self._c(x, 0.5), x))
         is_low = self.below(x, 0.0)
-        part = self.select(is_low, h.v, h.u)
-        turned = self.select(is_low, h.turned, self.number(2, h.turned.dtype))
+        part = self.select(is_low, h.v, self.subtract(h.v, self.add(h.r, h.r)))
+        lift = _LIFT[x.dtype.itemsize]
+        turned = self.select(is_low, h.turned, self.number(lift, h.turned.dtype))
         more = self.fma(h.rest, self.add(part, self._c(x, 1.0)), part)
-        return self.times_power_below(self.fma(h.q, more, h.q), turned, 2)
+        q = self._lifted(h.q, turned)
+        return self.multiply(self.fma(q, more, q), self._c(x, 2.0 ** -(lift + 1)))
 
     @on_floats
     def sech_squared(self, x: Val) -> Val:
-        # 4 p (1 + u) (1 + v) q**2; the power of two comes last, so that a subnormal result is
-        # rounded once.
+        # p (1 + u) (1 + v) q**2; only the last product may be subnormal.
         h = self._halved(x)
-        product = self.fma(h.c, self.add(h.c, self._c(x, 2.0)), self.negative(h.square))
+        c = self.subtract(h.v, h.r)
+        product = self.fma(c, self.add(c, self._c(x, 2.0)), self.negative(h.square))
         more = self.add(product, self.add(h.rest, h.rest))
-        value = self.fma(h.q, h.q, self.multiply(h.q, self.multiply(h.q, more)))
-        return self.times_power_below(value, h.turned, 0)
+        q = self._lifted(h.q, h.turned)
+        lift = self.number(-(_LIFT[x.dtype.itemsize] << _DIGITS[x.dtype.itemsize]), h.turned.dtype)
+        return self.multiply(self.fma(q, more, q), self._raised_by(h.q, lift))

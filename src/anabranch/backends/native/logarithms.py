@@ -176,7 +176,7 @@ class Logarithms(Exponentials):
         lost = self.select(is_near, lost, self._c(x, 0.0))
         turned, r, rest = self._exp_of_parts(self.negative(d), self.negative(lost))
         far = self.add(top, self._times_power(self.add(r, rest), turned))
-        power = self._power(self._as_exponent(turned), x.dtype)
+        power = self._power_of_halves(turned, x.dtype)
         one = self._c(x, 1.0)
         h, h_rest = self.sum_parts(one, r)
         u, u_rest = self.sum_parts(one, self.multiply(power, h))

@@ -44,13 +44,19 @@ class Reduction:
         """All lanes joined, one half with the other until one is left."""
         kind, lanes, text = register_type(value.dtype), e.lanes, value.text
         while lanes > 1:
-            vector, half = f"<{lanes} x {kind}>", lanes // 2
-            parts = [_part(e, vector, text, start, half) for start in (0, half)]
-            narrow = narrower(half)
+            narrow = narrower(lanes // 2)
+            parts = halves(e, kind, text, lanes)
             text = self.joined(narrow, *(Val(part, value.dtype) for part in parts)).text
             e.lines += narrow.lines
-            lanes = half
+            lanes //= 2
         return Val(text, value.dtype)
+
+
+def halves(e: Emitter, kind: str, text: str, lanes: int | None = None) -> list[str]:
+    """The first and the second half of a vector, of as many lanes as the emitter has or others."""
+    lanes = lanes or e.lanes
+    vector, half = f"<{lanes} x {kind}>", lanes // 2
+    return [_part(e, vector, text, start, half) for start in (0, half)]
 
 
 def _part(e: Emitter, vector: str, text: str, start: int, count: int) -> str:

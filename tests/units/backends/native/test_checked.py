@@ -98,6 +98,16 @@ def test_one_zero_beside_an_infinity_is_found_anywhere(place: int) -> None:
     np.testing.assert_array_equal(np.delete(first, place), x * y * z + x * (y - z))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("place", [0, 7, 8, 15, 16, 31, 300, 16 * 40 - 1, 16 * 40, N - 1])
+def test_where_one_value_is_looked_at_both_its_halves_are(place: int, dtype: str) -> None:
+    x, y = (values(seed, dtype, 0.0) for seed in (1, 2))
+    expected = x * y
+    x[place], y[place], expected[place] = 0.0, np.inf, 0.0
+    (found,) = results(lambda x, y: absorb(x, y), x, y)
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_arguments_that_are_overwritten_are_read_before() -> None:
     def step(x: Any, y: Any, z: Any) -> Any:
         return absorb(absorb(x, y), z) + absorb(y, z)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+import types
 import weakref
 from collections.abc import Callable
 from types import BuiltinFunctionType
@@ -16,6 +17,8 @@ import pytest
 
 import anabranch as ab
 from anabranch.core.registry import temporary_ops
+from anabranch.frontends import quick as quicker
+from anabranch.frontends.captures import Binding
 
 X = np.arange(-6.0, 6.0).reshape(3, 4) / 4  # sums of these are exact in any order
 
@@ -528,6 +531,38 @@ def test_a_look_that_fails_goes_the_slow_way() -> None:
         fast(X)
     model.layers[0].rate = rate
     assert fast(X) == pytest.approx(model.value(X), rel=1e-12)
+
+
+class Turned(types.ModuleType):
+    rate = property(lambda self: 5.0)
+
+
+def test_what_stands_in_a_module_is_looked_up() -> None:
+    settings = types.ModuleType("settings")
+    settings.rate = 2.0  # type: ignore[attr-defined]
+    fast = compiled(lambda x: x * settings.rate, X)
+    assert quick(fast)
+    np.testing.assert_array_equal(fast(X), X * 2.0)
+    vars(settings)["rate"] = 3.0
+    np.testing.assert_array_equal(fast(X), X * 3.0)
+    settings.__class__ = Turned
+    np.testing.assert_array_equal(fast(X), X * 5.0)
+    settings.__class__ = types.ModuleType
+    np.testing.assert_array_equal(fast(X), X * 3.0)
+    del vars(settings)["rate"]
+    with pytest.raises(AttributeError, match="rate"):
+        fast(X)
+    vars(settings)["__getattr__"] = lambda name: 7.0 if name == "rate" else name
+    np.testing.assert_array_equal(fast(X), X * 7.0)
+
+
+def test_what_stands_in_a_module_is_a_look_at_a_name() -> None:
+    settings = types.ModuleType("settings")
+    settings.rate = 2.0  # type: ignore[attr-defined]
+    looks = [Binding("attribute", settings, name, None) for name in ("rate", "__name__", "none")]
+    found = [[(one.look, one.key) for one in quicker.shorter(look)] for look in looks]
+    assert found[0] == [("type", None), ("name", "rate")]
+    assert found[1:] == [[("attribute", "__name__")], [("attribute", "none")]]
 
 
 def test_a_container_with_other_entries_is_noticed() -> None:
