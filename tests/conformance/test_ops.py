@@ -1,11 +1,13 @@
 """The suite of `anabranch.testing` on every op of the library, and on records it must refuse."""
 
+import numpy as np
 import pytest
 
+from anabranch.core.aval import aval_of
 from anabranch.core.leaves import LEAVES
 from anabranch.core.op import NoGradient, Unsupported
 from anabranch.core.registry import registered_ops
-from anabranch.testing.cases import cases
+from anabranch.testing.cases import cases, outputs_of
 from anabranch.testing.conformance import CHECKS
 from anabranch.testing.derivatives import (
     forward_agrees,
@@ -49,6 +51,22 @@ def test_every_op_with_a_derivative_is_compared_with_differences():
     for op in OPS:
         compared = {slot for case in cases(op, kinks=False) for slot in case.smooth if case.draw}
         assert compared == set(smooth_slots(op)), op.name
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_values_have_the_type_that_was_inferred(dtype):
+    """Where a sample is taken with complex operands: buffers are made by what was inferred."""
+    seen = set()
+    for given in (case for op in OPS for case in cases(op, draws=1, kinks=False)):
+        case = given.at(tuple(x.astype(dtype) if x.dtype.kind == "f" else x for x in given.xs))
+        if case.is_allowed and any(x.dtype == dtype for x in case.xs):
+            inferred = case.op.aval(*map(aval_of, case.xs), **case.attrs)
+            found = case.op.ref(*case.values, **case.attrs)
+            wanted = [y.dtype for y in outputs_of(inferred)]
+            assert [y.dtype for y in outputs_of(found)] == wanted, str(case)
+            seen.add(case.op.name)
+    assert {"absolute", "real", "multiply", "linalg.svd"} <= seen
 
 
 PAIRS = [op for op in OPS if len(smooth_slots(op)) > 1]

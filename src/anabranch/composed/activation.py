@@ -10,11 +10,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from anabranch.composed.naming import Function, composed
+from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS
 from anabranch.core.late import LateModule
+from anabranch.core.op import float_result
 from anabranch.errors import ShapeError
 from anabranch.ops.elementary import expm1
-from anabranch.ops.elementwise import absolute, sigmoid, sign, softplus, tanh
+from anabranch.ops.elementwise import absolute, astype, sigmoid, sign, softplus, tanh
 from anabranch.ops.index import slice_
 from anabranch.ops.rules import axis_index, shape_of
 from anabranch.ops.select import greater, greater_equal, isnan, less, less_equal, maximum, where
@@ -288,6 +290,8 @@ def log_sigmoid(x: Any) -> Any:
         >>> ab.log_sigmoid(ab.tensor([-1000.0, 0.0]))
         tensor([-1.00000000e+03, -6.93147181e-01])
     """
+    if (kind := aval_of(x)).dtype.kind == "u":  # which has no negative
+        x = astype(x, float_result(kind).dtype)
     return -softplus(-x)
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from anabranch.composed.normalisation import narrowed
 from anabranch.composed.statistics import mean, widened
-from anabranch.core.aval import Shape
+from anabranch.core.aval import Shape, aval_of
+from anabranch.core.dtype import promote
 from anabranch.core.values import as_array
 from anabranch.errors import ArgumentError, ShapeError
 from anabranch.ops.elementwise import astype
@@ -29,7 +32,10 @@ def as_operand(values: Any) -> Any:
 
 
 def matched(name: str, x: Any, y: Any) -> tuple[Any, Any]:
-    """Two operands of one shape; a scalar fits any. Others would broadcast into a wrong mean."""
+    """Two operands of one shape; a scalar fits any. Others would broadcast into a wrong mean.
+
+    Integers become float64: their differences and products would wrap.
+    """
     x, y = as_operand(x), as_operand(y)
     if shape_of(x) != shape_of(y) and () not in (shape_of(x), shape_of(y)):
         raise ShapeError(
@@ -37,6 +43,8 @@ def matched(name: str, x: Any, y: Any) -> tuple[Any, Any]:
             f"{name} compares values of one shape, not {shape_of(x)} and {shape_of(y)}",
             hint="reshape one of them: broadcasting would compare each with all",
         )
+    if promote((one.dtype, one.weak) for one in (aval_of(x), aval_of(y)))[0].kind in "iu":
+        x, y = astype(x, np.float64), astype(y, np.float64)
     return x, y
 
 

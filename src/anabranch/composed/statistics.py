@@ -67,7 +67,7 @@ def mean(
     """The arithmetic mean over axes, all of them by default. Of no elements it is NaN.
 
     Args:
-        x: values; integers give float64, and halves are summed in float32.
+        x: values; integers give float64 and are summed in it, halves in float32.
         axis: one axis, several, or None for all.
         keepdims: whether reduced axes stay, with length 1.
         dtype: what to convert to first.
@@ -84,11 +84,16 @@ def mean(
     if not isinstance(count, int):
         count = reshaped(count, reduced(shape_of(x), axes, keepdims))
     dtype = aval_of(x).dtype
-    # The sum of many halves can be too large for a half when their mean is not.
-    summed = astype(x, np.float32) if is_half(dtype) else x
+    wide = _summed_in(dtype)
+    summed = x if wide == dtype else astype(x, wide)
     found = sum_(summed, axis=axes, keepdims=keepdims) / count
     # A count that is an array would widen float32.
     return astype(found, dtype) if is_floating(dtype) and found.dtype != dtype else found
+
+
+def _summed_in(dtype: Any) -> Any:
+    """The dtype in which the sum is not too large where a mean of this one is not."""
+    return np.float32 if is_half(dtype) else np.float64 if dtype.kind in "biu" else dtype
 
 
 def _variance(x: Any, axes: tuple[int, ...], ddof: float, mask: Any) -> Any:
@@ -243,8 +248,8 @@ def average(
     weights = as_array(weights) if isinstance(weights, list | tuple) else weights
     heavy = broadcast_to(_laid_along(weights, shape_of(x), axis), shape_of(x))
     dtype, _ = promote((one.dtype, one.weak) for one in (aval_of(x), aval_of(weights)))
-    if is_half(dtype):  # sums of many halves may not fit in one
-        x, heavy = astype(x, np.float32), astype(heavy, np.float32)
+    if (wide := _summed_in(dtype)) != dtype:
+        x, heavy = astype(x, wide), astype(heavy, wide)
     total = sum_(heavy, axis=axes, keepdims=keepdims)
     found = sum_(x * heavy, axis=axes, keepdims=keepdims) / total
     if is_half(dtype):

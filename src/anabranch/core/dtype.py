@@ -72,12 +72,24 @@ def checked(dtype: DType) -> DType:
         DTypeError: `[unsupported-dtype]` for strings, objects, dates and other foreign dtypes.
     """
     if not is_supported(dtype):
-        raise DTypeError(
-            "unsupported-dtype",
-            f"{_FOREIGN.get(dtype.kind, f'values of dtype {dtype.name}')} cannot stand in a graph",
-            hint="floats, integers, bool and complex numbers can",
-        )
+        raise refused(dtype)
     return dtype
+
+
+def is_swapped(dtype: DType) -> bool:
+    """Whether the bytes of these values lie in the other order than this machine's."""
+    return not is_supported(dtype) and is_supported(dtype.newbyteorder("="))
+
+
+def refused(dtype: DType, facts: tuple[str, ...] = ()) -> DTypeError:
+    """`[unsupported-dtype]`: what such values are, and what can stand in a graph instead."""
+    if is_swapped(dtype):  # named alike, so what differs has to be said
+        what, hint = f"{dtype.name} values of the other byte order", f'astype("{dtype.name}")'
+    else:
+        what = _FOREIGN.get(dtype.kind, f"values of dtype {dtype.name}")
+        hint = "floats, integers, bool and complex numbers can"
+    sentence = f"{what} cannot stand in a graph"
+    return DTypeError("unsupported-dtype", sentence, facts=facts, hint=hint)
 
 
 def is_floating(dtype: DType | None) -> bool:

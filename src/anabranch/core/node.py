@@ -56,20 +56,26 @@ class Edge(Operators):
             "traced-bool",
             "a graph value has no truth value while the graph is built: `if`, `while`, `and` and"
             " `not` need one",
-            "ab.where(condition, a, b) selects inside the graph",
+            self._made_static or "ab.where(condition, a, b) selects inside the graph",
         )
 
     def __float__(self) -> NoReturn:
         raise self._has_no_value(
-            "traced-value", "float() needs a number, but this is a graph value"
+            "traced-value",
+            "float() needs a number, but this is a graph value",
+            self._made_static,
         )
 
     def __int__(self) -> NoReturn:
-        raise self._has_no_value("traced-value", "int() needs a number, but this is a graph value")
+        raise self._has_no_value(
+            "traced-value", "int() needs a number, but this is a graph value", self._made_static
+        )
 
     def __index__(self) -> NoReturn:
         raise self._has_no_value(
-            "traced-value", "an index or a length must be known while the graph is built"
+            "traced-value",
+            "an index or a length must be known while the graph is built",
+            self._made_static,
         )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
@@ -88,6 +94,13 @@ class Edge(Operators):
                 NoValueError,
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @property
+    def _made_static(self) -> str | None:
+        """A hint for Python's numbers among the arguments of a traced function."""
+        name, is_number = str(self.node.name), self.aval.weak and self.node.kind == "parameter"
+        root = name.partition(".")[0].partition("[")[0]
+        return f'ab.compile(f, static="{root}") makes it part of the program' if is_number else None
 
     def _has_no_value(
         self, code: str, text: str, hint: str | None = None, cls: type[TraceError] = TraceError

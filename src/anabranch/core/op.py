@@ -59,10 +59,14 @@ class Kernel:
     Fields:
         name: which of the backend's kernels.
         join: the emitter's method by which it joins elements, for kernels that do.
+        operations: how many it has besides for each element of its first operand, for reports.
+        selects: whether it looks at those elements of its first operand only that it gives.
     """
 
     name: str
     join: str = ""
+    operations: int = 0
+    selects: bool = False
 
 
 @record

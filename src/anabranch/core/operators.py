@@ -1,8 +1,8 @@
 """Arithmetic, indexing and methods of values, each an op named by its string.
 
 Eager tensors and graph nodes share this class; a test compares the names with the registry.
-Reflected forms exist so that numbers and arrays may stand on the left; NumPy steps back for them
-because of `__array_ufunc__ = None`.
+Reflected forms exist so that numbers and arrays may stand on the left: what NumPy would compute for
+an operator comes to them through `__array_ufunc__`, which refuses everything else.
 """
 
 from __future__ import annotations
@@ -27,6 +27,31 @@ SYMBOLS: dict[str, str] = {}  # how Python writes the ops that have an operator,
 def offer_namespace(of_version: Callable[[str | None], Any]) -> None:
     """Say what module `__array_namespace__` gives for a version of the array API standard."""
     _namespaces[:] = [of_version]
+
+
+# What Python would ask the operand on the right, by the NumPy function behind the operator.
+_REFLECTED = {
+    "add": "__radd__",
+    "subtract": "__rsub__",
+    "multiply": "__rmul__",
+    "divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "divmod": "__rdivmod__",
+    "power": "__rpow__",
+    "matmul": "__rmatmul__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "left_shift": "__rlshift__",
+    "right_shift": "__rrshift__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+}
 
 
 def _is_ours(other: Any) -> bool:
@@ -74,11 +99,29 @@ def _call(name: str, symbol: str | None = None) -> Method:
     return method
 
 
+def _numpy_function(value: Any, name: str, is_numpys: bool = True) -> ArgumentError:
+    # NumPy would convert to an array and so drop the history without a word.
+    shown = f"np.{name}" if is_numpys else name
+    known = f"ab.{name}(...)" if name in _functions else None
+    return ArgumentError(
+        "numpy-function",
+        f"{shown} computes on arrays and would lose the derivative",
+        hint=known or ("np functions take x.data" if hasattr(value, "data") else None),
+    )
+
+
+def _array_holds_numbers(symbol: str) -> ArgumentError:
+    return ArgumentError(
+        "numpy-function",
+        f"`a {symbol}= x` writes into the array a, which cannot hold a value with a history",
+        hint=f"a = a {symbol} x",
+    )
+
+
 class Operators:
     """Operators and methods over `bind`; the value itself is whatever the subclass is."""
 
     __slots__ = ()
-    __array_ufunc__ = None
     __hash__ = object.__hash__
 
     __add__ = _binary("add", "+")
@@ -171,16 +214,23 @@ class Operators:
             raise ExchangeError("no-such-device", f"values lie on 'cpu', not on {device!r}")
         return self
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        left, reflected = inputs[0], _REFLECTED.get(ufunc.__name__, "")
+        is_operator = reflected and method == "__call__" and not kwargs
+        if is_operator and not isinstance(left, Operators):
+            try:
+                return getattr(self, reflected)(left)
+            except AnabranchError as error:
+                raise leaving(error) from error.__cause__
+        written = kwargs.get("out")
+        if written and written[0] is left and ufunc.__name__ in SYMBOLS:  # left += self
+            raise leaving(_array_holds_numbers(SYMBOLS[ufunc.__name__]))
+        way = "" if method == "__call__" else f".{method}"
+        raise leaving(_numpy_function(self, f"{ufunc.__name__}{way}", hasattr(np, ufunc.__name__)))
+
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        # NumPy would convert to an array and so drop the history without a word.
         name = f"{func.__module__}.{func.__name__}".removeprefix("numpy.")
-        raise leaving(
-            ArgumentError(
-                "numpy-function",
-                f"np.{name} computes on arrays and would lose the derivative",
-                hint=f"ab.{name}(...)" if name in _functions else "np functions take x.data",
-            )
-        )
+        raise leaving(_numpy_function(self, name))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise leaving(

@@ -25,7 +25,8 @@ _DEPTH = 10
 _LIMIT = 5_000
 _PLAIN = (str, bytes, *NUMBERS, np.generic)
 _WRITTEN = 64  # entries of a container that somebody has written out, not collected
-_OWN = {"__self__", "__func__", "__defaults__", "fget", "func", "args", "keywords"}
+_DEFAULTS = ("__defaults__", "__kwdefaults__")
+_OWN = {"__self__", "__func__", *_DEFAULTS, "fget", "func", "args", "keywords"}
 _GONE = object()  # what a look gives that fails
 _CONTAINERS = (dict, list, tuple)
 _ENDS = (np.ndarray, *_PLAIN)  # nothing is reached through these
@@ -73,12 +74,12 @@ class Reach:
 class Guard:
     """What must still hold when a compiled graph is used again, and what to say if it does not.
 
-    `bindings` says the same as data.
+    `bindings` says the same as data; None if no looks can say it.
     """
 
     reason: str
     holds: Callable[[], bool]
-    bindings: tuple[Binding, ...]
+    bindings: tuple[Binding, ...] | None
 
 
 def guards(reach: Reach) -> list[Guard]:
@@ -220,12 +221,21 @@ class Reachable:
         """
         return (reach for reach in self.places if self._is_part(reach))
 
+    @property
+    def sources(self) -> Iterator[Reach]:
+        """Arrays that user code finds likewise, and can have computed with outside of the graph."""
+        arrays = (reach for reach in self.places if type(reach.value) is np.ndarray)
+        return (reach for reach in arrays if self._is_found_by_users(reach))
+
     def _is_part(self, reach: Reach) -> bool:
-        value, parent = reach.value, reach.parent
+        value = reach.value
+        can_be = value is None or isinstance(value, _PLAIN) or callable(value)
+        return can_be and self._is_found_by_users(reach)
+
+    def _is_found_by_users(self, reach: Reach) -> bool:
         return (
-            parent is not None
-            and (value is None or isinstance(value, _PLAIN) or callable(value))
-            and not self._is_the_librarys(parent)
+            reach.parent is not None
+            and not self._is_the_librarys(reach.parent)
             and all(self._is_named(place.binding) for place in reach.path)
         )
 
@@ -314,8 +324,9 @@ def _function_names(reach: Reach, is_users: bool) -> Iterator[Reach]:
             continue
         binding = Binding("cell", cell, None, content)
         yield Reach(name, content, reach, lambda f, i=i: f.__closure__[i].cell_contents, binding)  # type: ignore[misc]
-    if function.__defaults__:
-        yield _attribute(reach, "__defaults__", f"{function.__name__}.__defaults__")
+    for defaults in _DEFAULTS:
+        if getattr(function, defaults):
+            yield _attribute(reach, defaults, f"{function.__name__}.{defaults}")
     if is_users:
         for name in sorted(_global_names(code).intersection(function.__globals__)):
             content = function.__globals__[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -70,6 +71,13 @@ class CompiledFunction:
         # A type of its own is freed by the collector only; its entry goes now.
         if "__call__" in vars(kind := type(self)) and kind is not CompiledFunction:
             del kind.__call__
+
+    def __reduce__(self) -> Any:
+        # Copies, too, have nothing compiled yet; a deep copy of a method is one of a copied object.
+        if _has_global_name(self):
+            return str(vars(self)["__qualname__"])  # as functions are pickled
+        rest = self.passes, self.without, self._static, self._donate, self._verbose
+        return CompiledFunction, (self.function, self.backend, *rest)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -313,6 +321,14 @@ def _require_arguments(word: str, function: Callable[..., Any], names: Iterable[
             )
 
 
+def _has_global_name(function: CompiledFunction) -> bool:
+    """Whether its module has it under the name it was written with, as a decorated one."""
+    found: Any = sys.modules.get(str(getattr(function, "__module__", "")))
+    for name in str(getattr(function, "__qualname__", "")).split("."):
+        found = getattr(found, name, None)
+    return found is function
+
+
 def _takes_nothing(function: Callable[..., Any]) -> bool:
     try:
         return not inspect.signature(function).parameters
@@ -335,9 +351,10 @@ def compile(
 
     A signature is the containers, shapes and dtypes of array and number arguments (numbers by type
     only, never by value) and the values of static ones: strings, callables and what `static`
-    names. Arrays and tensors that `f` captures are read anew at each call. Numbers, text and
-    functions it captures are part of the program: it is compiled anew when the name, attribute or
-    item that led to one gives another. Inside another trace it becomes part of that graph. It can
+    names. Arrays and tensors that `f` captures, and views of them, are read anew at each call.
+    Numbers, text and functions it captures, and what NumPy computes of arrays meanwhile, are part
+    of the program: it is compiled anew when the name, attribute or item that led to one gives
+    another. Inside another trace it becomes part of that graph. It can
     be differentiated, and what it compiles can contain derivatives.
 
     Args:

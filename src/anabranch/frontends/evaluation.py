@@ -14,7 +14,7 @@ import numpy as np
 from anabranch.core.attention import attention
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS, bind, state
-from anabranch.core.dtype import is_floating, is_supported
+from anabranch.core.dtype import is_floating, is_supported, is_swapped, refused
 from anabranch.core.late import LateModule
 from anabranch.core.leaves import PARAMETER
 from anabranch.core.node import Edge
@@ -238,6 +238,8 @@ def refusal(what: str, function: Callable[..., Any], args: Sequence[Any]) -> Ref
             return ArgumentError(
                 "not-differentiable", f'{what} cannot differentiate "{name}", a {kind}', facts=facts
             )
+        if is_swapped(value.dtype):
+            return refused(value.dtype, facts)
         call = (
             f'ab.grad({getattr(function, "__name__", "f")}, argnums="{others[0]}")'
             if others

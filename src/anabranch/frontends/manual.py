@@ -156,6 +156,12 @@ class CompiledGraph:
         self._single = single
         self._calls = 0
 
+    def __copy__(self) -> CompiledGraph:
+        return self  # it never changes, and what it has compiled is not to be copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledGraph:
+        return self
+
     def __del__(self) -> None:
         # A type of its own is freed by the collector only; its entry goes now.
         if "__call__" in vars(kind := type(self)) and kind is not CompiledGraph:

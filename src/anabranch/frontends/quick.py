@@ -40,7 +40,8 @@ def quick_entry(
 
     None where there is none: the backend has none, an argument is no array, number or tensor
     without history and no part of the program that cannot change, containers are others than
-    tuples, named tuples, lists and dicts, or what was captured takes many looks. It hands on to
+    tuples, named tuples, lists and dicts, or what was captured takes many looks, or others than
+    looks. It hands on to
     `slow` what it does not expect, and everything while `attention` is asked for.
     """
     if options() != Options():
@@ -60,9 +61,10 @@ def quick_entry(
         captured = [_captured(one, with_tensors) for one in trace.captured]
     except _UnknownError:
         return None
-    found = (binding for guard in trace.guards for binding in guard.bindings)
+    watched = [guard.bindings for guard in trace.guards]
+    found = [binding for bindings in watched if bindings is not None for binding in bindings]
     distinct = {(b.look, id(b.holder), b.key): b for one in found for b in shorter(one)}
-    if len(distinct) > _MANY:
+    if len(distinct) > _MANY or None in watched:
         return None
     wanted = slow, captured, list(distinct.values())
     return program.executable.function(Call(name, arguments, by_name, result, *wanted))

@@ -20,7 +20,7 @@ from anabranch.core.op import Op
 from anabranch.core.source import warn
 from anabranch.core.strictness import strictly
 from anabranch.errors import ArgumentError, TraceError
-from anabranch.frontends.captures import Guard, Reachable, guards
+from anabranch.frontends.captures import Guard, Reach, Reachable, guards
 from anabranch.frontends.containers import argument_names, flatten, leaf_names, unflatten
 from anabranch.frontends.manual import Graph as ManualGraph
 from anabranch.frontends.static import Static, leaf_aval
@@ -33,6 +33,8 @@ else:
     rewriting = LateModule("anabranch.passes.rewrite")
 
 Signature = Sequence[Any]
+_UNNAMED = "captured "  # and a number: as long as nothing is known that leads to an array
+_COMPARED = 65_536  # bytes of arrays whose content is compared at each call
 
 
 class TraceGraph(Graph):
@@ -54,7 +56,7 @@ class TraceGraph(Graph):
         found = self.captured.get(id(value))
         if found is None:
             kind = aval_of(value)
-            node = self.parameter(f"captured {len(self.captured)}", kind.shape, kind.dtype)
+            node = self.parameter(f"{_UNNAMED}{len(self.captured)}", kind.shape, kind.dtype)
             found = self.captured[id(value)] = (value, node)
             self._bits[id(value)] = np.array(_array_of(value))
         return found[1]
@@ -147,6 +149,8 @@ def trace_function(
         unwatched = _watch(trace, Reachable(function, *statics), unwatched)
     _warn_of_unwatched(trace, unwatched)
     _watch_parts(trace, reached)
+    if trace.constants:
+        _watch_sources(trace, reached)
     trace.graph = _with_constants(graph, fixed)
     return trace
 
@@ -187,7 +191,8 @@ def _settle_captures(
 
     The first are inputs, read at each call; the nodes of those that nothing leads to are returned,
     by the id of the array. The second are temporaries that NumPy derived while tracing: they can
-    never change again, so they become constants, and are returned by the number of the node.
+    never change again, so they become constants, and are returned by the number of the node; but a
+    view of an array that the program holds changes with it, so it is an input like that.
     """
     found = [graph.captured.pop(key) for key in list(graph.captured)]
     nodes = [node for _, node in found]
@@ -196,9 +201,19 @@ def _settle_captures(
     probe = [np.empty(0)]
     alone = sys.getrefcount(probe[0])
     held = [sys.getrefcount(values[i]) > alone for i in range(len(values))]
+    owners = {} if all(held) else _owners(reached)
+    for i, node in enumerate(nodes):
+        if not held[i] and (places := owners.get(id(_owner(values[i])))):
+            held[i] = True
+            node.name = _free_name(graph, f"a view of {places[0].label}")
+            trace.guards += [guard for place in places for guard in guards(place)]
     fixed = {node.id: value for node, value, h in zip(nodes, values, held, strict=True) if not h}
     trace.captured = [value for value, h in zip(values, held, strict=True) if h]
-    wanted = {id(value): node for node, value, h in zip(nodes, values, held, strict=True) if h}
+    wanted = {
+        id(value): node
+        for node, value in zip(nodes, values, strict=True)
+        if node.id not in fixed and str(node.name).startswith(_UNNAMED)
+    }
     unwatched = _watch(trace, reached, wanted)
     trace.constants = [
         f"{node.avals[0]} used at {node.source}" for node in nodes if node.id in fixed
@@ -213,7 +228,7 @@ def _watch(trace: Trace, reached: Reachable, wanted: dict[int, Node]) -> dict[in
         node = wanted.get(id(reach.value))
         if node is not None:
             unwatched.pop(id(reach.value), None)
-            if str(node.name).startswith("captured "):
+            if str(node.name).startswith(_UNNAMED):
                 node.name = _free_name(trace.graph, reach.label)
             trace.guards += guards(reach)
     return unwatched
@@ -225,6 +240,44 @@ def _watch_parts(trace: Trace, reached: Reachable) -> None:
         trace.guards += guards(reach)
         if type(reach.value) in NUMBERS:
             trace.baked[reach.label] = reach.value
+
+
+def _watch_sources(trace: Trace, reached: Reachable) -> None:
+    """Watch the arrays that NumPy may have derived constants from: those that code names.
+
+    What the graph reads is watched already. Of what it does not read the content is compared, too,
+    as long as that is little.
+    """
+    read = {id(_owner(value)) for value in trace.captured}
+    left = _COMPARED
+    for reach in reached.sources:
+        array = reach.value
+        trace.guards += guards(reach)
+        if id(_owner(array)) not in read and array.nbytes <= left:
+            left -= array.nbytes
+            trace.guards.append(_content_guard(reach.label, array))
+
+
+def _content_guard(label: str, array: np.ndarray[Any, Any]) -> Guard:
+    before = array.tobytes()
+    return Guard(f"{label} has another content", lambda: array.tobytes() == before, None)
+
+
+def _owner(value: Any) -> Any:
+    """The array whose memory this is, at the end of a chain of views."""
+    value = _array_of(value)
+    while type(value.base) is np.ndarray:
+        value = value.base
+    return value
+
+
+def _owners(reached: Reachable) -> dict[int, list[Reach]]:
+    """The places of arrays, those of tensors too, by the id of what owns their memory."""
+    found: dict[int, list[Reach]] = {}
+    for reach in reached.places:
+        if type(_array_of(reach.value)) is np.ndarray:
+            found.setdefault(id(_owner(reach.value)), []).append(reach)
+    return found
 
 
 def _warn_of_unwatched(trace: Trace, unwatched: dict[int, Node]) -> None:

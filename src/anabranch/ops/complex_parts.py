@@ -10,7 +10,7 @@ from anabranch.core.aval import Aval
 from anabranch.core.op import Op, elementwise
 from anabranch.core.sample import at
 from anabranch.core.values import owned
-from anabranch.ops.rules import numeric, refuse_bools
+from anabranch.ops.rules import numeric, of_parts, refuse_bools
 
 
 def _same_aval(x: Aval) -> Aval:
@@ -20,8 +20,7 @@ def _same_aval(x: Aval) -> Aval:
 
 def _part_aval(x: Aval) -> Aval:
     refuse_bools(x)
-    parts = {"complex64": np.float32, "complex128": np.float64}
-    return x.with_dtype(parts[x.dtype.name]) if x.dtype.name in parts else x
+    return of_parts(x)
 
 
 def _part(part: Any) -> Any:

@@ -97,7 +97,7 @@ dynamic_slice: Op = Op(
         sample(normal(0, 3), 0, integers(below=2), sizes=(0, 2)),
         sample(normal(), sizes=()),
     ),
-    lower=Kernel("dynamic_slice"),
+    lower=Kernel("dynamic_slice", selects=True),
     doc="A block of x with `slice_sizes` from `start_indices` on, one integer for each axis, which"
     " may be computed. A block that is not wholly inside x raises.",
 )

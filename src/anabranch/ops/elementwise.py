@@ -18,7 +18,7 @@ from anabranch.core.op import NoGradient, Op, elementwise
 from anabranch.core.sample import POSITIVE, at, sample
 from anabranch.core.values import as_dtype, owned, settled
 from anabranch.errors import DTypeError
-from anabranch.ops.rules import in_float32, numeric, refuse_bools
+from anabranch.ops.rules import in_float32, numeric, of_parts, refuse_bools
 
 inf, nan = math.inf, math.nan
 
@@ -26,6 +26,7 @@ inf, nan = math.inf, math.nan
 absolute: Op = elementwise(
     "absolute",
     np.absolute,
+    aval=of_parts,
     partials=(lambda y, x: sign(x),),
     samples=(
         at(-3.0, value=3.0, grads=-1.0),

@@ -153,7 +153,7 @@ gather: Op = Op(
         sample(normal(0, 2), integers(3, below=2), axes=(0,), mode="fill", fill=0),
         sample(normal(1), integers(0, below=1), axes=(0,)),
     ),
-    lower=Kernel("gather"),
+    lower=Kernel("gather", selects=True),
     doc="Elements of x by integer arrays: one along an axis, or a tuple of them along as many axes,"
     " broadcast against each other. An index outside its axis raises; `mode` may also be `'wrap'`,"
     " `'clip'` or `'fill'`, which takes `fill_value` there.",

@@ -177,7 +177,7 @@ linear_recurrence: Op = Op(
         _sample(normal(0, 3), normal(0, 3), absorbs=True),
         _sample(normal(0, 3), normal(0, 3), axis=1),
     ),
-    lower=Kernel("recurrence"),
+    lower=Kernel("recurrence", operations=2),
     doc="y[k] = a[k] * y[k-1] + b[k] along an axis, the first being b[0]; a and b broadcast. A bool"
     " a says whether to go on from y[k-1] or to start anew. `reverse` runs from the end.",
 )

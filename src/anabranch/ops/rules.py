@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from anabranch.core.aval import Shape, aval_of
+from anabranch.core.aval import Aval, Shape, aval_of
 from anabranch.core.bind import NUMBERS
 from anabranch.core.dtype import is_half
 from anabranch.core.op import UNSUPPORTED, float_result
@@ -35,6 +35,11 @@ def shape_of(value: Any) -> Shape:
             hint="ab.tensor(...) makes a tensor of it",
         )
     return tuple(value.shape)
+
+
+def of_parts(x: Aval) -> Aval:
+    """The type of the parts of a complex value, and of its size; a real one has its own."""
+    return x.with_dtype(np.dtype(f"f{x.dtype.itemsize // 2}")) if x.dtype.kind == "c" else x
 
 
 def axis_index(axis: Any, ndim: int) -> int:

@@ -182,7 +182,7 @@ add_windows: Op = Op(
         sample(normal(0, 1, 3), shape=(3,), stride=(1,), dilation=(1,)),
         sample(normal(), shape=(), stride=(), dilation=()),
     ),
-    lower=Kernel("add_windows"),
+    lower=Kernel("add_windows", operations=1),
     doc="Windows (..., places, window) added up where they came from: the adjoint of"
     " `sliding_windows`, for axes of lengths `shape`.",
 )

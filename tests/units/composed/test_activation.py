@@ -248,3 +248,10 @@ def test_each_is_one_scope_and_asks_for_nothing_outside_of_a_domain(name):
         for x in (0.0, -1.0, 3.0, 1e300, inf, -inf):
             with np.errstate(invalid="ignore"):
                 ab.grad(ab.grad(ALL[name]))(x)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint32, np.int8])
+def test_log_sigmoid_of_integers_is_that_of_the_same_numbers(dtype):
+    x = np.array([0, 1, 5], dtype)
+    for found in (ab.log_sigmoid(x), ab.compile(ab.log_sigmoid)(x)):
+        np.testing.assert_allclose(found, ab.log_sigmoid(x.astype(float)), rtol=2e-3)

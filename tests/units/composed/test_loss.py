@@ -419,3 +419,14 @@ def test_each_is_one_scope_and_asks_for_nothing_outside_of_a_domain(name):
     with ab.config(domain="raise"):
         for x in (X, Y, np.zeros((2, 3))):
             ab.grad(SMOOTH[name])(x)
+
+
+@pytest.mark.parametrize("name", ["mse", "mae", "huber", "smooth_l1", "hinge", "kl_div"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64])
+def test_losses_of_integers_are_those_of_the_same_numbers(name, dtype):
+    """Differences of pictures, products of scores: they must not wrap."""
+    x, y = np.array([3, 120, 7], dtype), np.array([120, 3, 9], dtype)
+    f = getattr(ab, name)
+    for found in (f(x, y), ab.compile(f)(x, y)):
+        np.testing.assert_allclose(found, f(x.astype(float), y.astype(float)), rtol=1e-14)
+    assert np.asarray(f(x.astype(np.float32), y)).dtype == (x.astype(np.float32) * y).dtype

@@ -151,3 +151,26 @@ def test_they_are_named_scopes():
         graph = ab.trace(getattr(ab, name), np.ones((2, 3)))
         scopes = {node.scope.split("/")[0] for node in graph.nodes if node.kind == "op"}
         assert scopes == {name}
+
+
+LARGE = {
+    "int64": np.array([2**62, 2**62, -5, 2**62 - 1]),
+    "uint64": np.array([2**63, 3, 2**64 - 1], np.uint64),
+    "uint8": np.array([200, 10, 255], np.uint8),
+    "bool": np.array([True, True, False]),
+}
+
+
+@pytest.mark.parametrize("x", LARGE.values(), ids=LARGE)
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_means_of_integers_whose_sums_do_not_fit_are_those_of_numpy(x, backend):
+    heavy = np.array([3, 1, 2, 1], x.dtype)[: x.size]
+    for f, wanted in (
+        (lambda x, _: ab.mean(x), np.mean(x)),
+        (lambda x, _: ab.average(x), np.average(x)),
+        (lambda x, w: ab.average(x, weights=w), np.average(x, weights=heavy)),
+        (lambda x, _: ab.var(x), np.var(x)),
+    ):
+        for found in (f(x, heavy), ab.compile(f, backend=backend)(x, heavy)):
+            assert np.asarray(found).dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=1e-15)

@@ -79,3 +79,13 @@ def test_foreign_dtypes_are_refused_by_name(dtype: str, name: str) -> None:
     with pytest.raises(ab.errors.DTypeError, match="unsupported-dtype") as caught:
         checked(np.dtype(dtype))
     assert name in caught.value.sentence
+
+
+def test_the_other_byte_order_is_named_and_not_called_a_lack_of_tangents() -> None:
+    x = np.ones(3).astype(np.dtype(float).newbyteorder())
+    for run in (ab.tensor, ab.compile(lambda x: x * 2.0), ab.grad(lambda x: ab.sum(x))):
+        with pytest.raises(
+            ab.errors.DTypeError, match="float64 values of the other byte"
+        ) as caught:
+            run(x)
+        assert (caught.value.code, caught.value.hint) == ("unsupported-dtype", 'astype("float64")')

@@ -139,6 +139,18 @@ def default_of_an_argument() -> Case:
     return (lambda x: f(x)), rebind
 
 
+def default_of_an_argument_by_name() -> Case:
+    first = fresh()
+
+    def f(x, *, w=first):
+        return x * w
+
+    def rebind(value):
+        f.__kwdefaults__ = {"w": value}
+
+    return f, rebind
+
+
 def inside_a_derivative() -> Case:
     net = Holder()
     net.layers = [Holder()]
@@ -162,8 +174,8 @@ def inside_a_compiled_function() -> Case:
 CASES = [closure, global_name, attribute, attribute_of_slots, attribute_of_a_class,
          attribute_of_a_module, property_of_an_object, item_of_a_dict, item_of_a_list,
          through_a_helper, callable_object, bound_method, keyword_of_a_partial,
-         default_of_an_argument, inside_a_derivative, inside_a_second_derivative,
-         inside_a_compiled_function]  # fmt: skip
+         default_of_an_argument, default_of_an_argument_by_name, inside_a_derivative,
+         inside_a_second_derivative, inside_a_compiled_function]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
@@ -276,6 +288,89 @@ def test_what_numpy_derived_is_a_constant_and_listed() -> None:
     assert "constant f64[2] used at test_captures.py" in text
     w[:] = 0.0
     assert f(ONES).tolist() == [2.0, 3.0]  # what was derived stays, what is read follows
+
+
+VIEWS = {
+    "transposed": lambda w: w.T,
+    "with another axis": lambda w: w[:, None],
+    "a part": lambda w: w[1:],
+    "backwards": lambda w: w[::-1, ::-1],
+    "reshaped": lambda w: w.reshape(-1),
+    "a view of a view": lambda w: w.T[1:].reshape(-1, 1, 2)[0],
+}
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_a_view_follows_what_it_is_a_view_of(view, backend) -> None:
+    h = Holder()
+    h.w = np.arange(6.0).reshape(2, 3)
+
+    def f(x):
+        return x * view(h.w)
+
+    compiled = ab.compile(f, backend=backend)
+    for _ in range(2):
+        assert np.array_equal(compiled(2.0), f(2.0))
+    h.w += 1.0
+    for _ in range(2):
+        assert np.array_equal(compiled(2.0), f(2.0))
+    assert "1 compiles" in compiled.explain_compiles()
+    assert "reads a view of h.w at each call" in compiled.explain_compiles()
+    h.w = h.w * 2.0
+    for _ in range(2):
+        assert np.array_equal(compiled(2.0), f(2.0))
+    assert "h.w was bound to another array" in compiled.explain_compiles()
+
+
+def test_a_view_of_an_array_that_is_a_view_itself() -> None:
+    w = np.arange(20.0)[2:8].reshape(2, 3)
+    f = ab.compile(lambda x: x @ w.T)
+    assert f(np.ones(3)).tolist() == [9.0, 18.0]
+    w[:] = 1.0
+    assert f(np.ones(3)).tolist() == [3.0, 3.0]
+
+
+def test_a_view_of_a_tensors_data_follows_it() -> None:
+    t = ab.tensor([[1.0, 2.0]])
+    f = ab.compile(lambda x: x * t.data.T)
+    for wanted in ([[1.0], [2.0]], [[5.0], [6.0]], [[7.0], [8.0]]):
+        for _ in range(2):
+            assert np.array_equal(f(1.0), wanted)
+        if wanted[0] == [1.0]:
+            t.data[:] = [[5.0, 6.0]]
+        else:
+            t.data = np.array([[7.0, 8.0]])
+
+
+def test_another_array_where_numpy_derived_a_constant_is_noticed() -> None:
+    h = Holder()
+    f = ab.compile(lambda x: x * (h.w + 1.0) * np.sum(h.w))
+    for w in (fresh(), fresh() * 2.0, np.ones(100_000)):
+        h.w = w
+        for _ in range(2):
+            assert f(1.0).tolist() == ((w + 1.0) * np.sum(w)).tolist()
+
+
+@pytest.mark.parametrize("derive", [lambda w: w[0], lambda w: np.sum(w), lambda w: w + 1.0])
+def test_another_content_where_only_numpy_reads_is_noticed(derive) -> None:
+    w = fresh()
+    f = ab.compile(lambda x: x * derive(w) + np.arange(2.0))
+    for _ in range(3):
+        for _ in range(2):
+            assert np.array_equal(f(1.0), derive(w) + np.arange(2.0))
+        w += 1.0
+    assert "w has another content" in f.explain_compiles()
+
+
+def test_what_the_graph_reads_may_change_beside_constants_without_a_compile() -> None:
+    w, v = fresh(), fresh()
+    f = ab.compile(lambda x: x * w + v[::-1] + np.arange(2.0))
+    for _ in range(3):
+        assert f(1.0).tolist() == (w + v[::-1] + np.arange(2.0)).tolist()
+        w += 1.0
+        v *= 2.0
+    assert "1 compiles" in f.explain_compiles()
 
 
 def test_captured_numbers_are_listed_and_watched() -> None:

@@ -1,6 +1,8 @@
 """ab.compile: one trace for each signature, composed with derivatives, results as called."""
 
+import copy
 import functools
+import pickle
 import threading
 import warnings
 from dataclasses import dataclass
@@ -532,3 +534,54 @@ def test_an_unknown_backend_is_refused_where_it_is_written() -> None:
         ab.config(backend="abacus").__enter__()
     with pytest.raises(ab.errors.ArgumentError, match="unknown-backend"):
         ab.compile(lambda x: x, backend="abacus")
+
+
+@ab.compile
+def doubled(x):
+    return x * 2.0
+
+
+def times(x, n):
+    return x * n
+
+
+class Stepping:
+    def __init__(self):
+        self.w = np.ones(2)
+        self.step = ab.compile(self.forward)
+
+    def forward(self, x):
+        return x * self.w
+
+
+WAYS = [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f))]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["copied", "deeply", "pickled"])
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_copies_compute_the_same_and_leave_the_original_as_it_was(way, calls) -> None:
+    x = np.array([1.0, 2.0])
+    f = ab.compile(times, static="n")
+    for _ in range(calls):
+        f(x, 3)
+    copied = way(f)
+    for _ in range(2):
+        assert copied(x, 3).tolist() == f(x, 3).tolist() == [3.0, 6.0]
+    del copied
+    assert f(x, 3).tolist() == [3.0, 6.0]
+    assert f(x[:1], 3).tolist() == [3.0]
+    assert f(np.float32(2.0), 3) == 6.0
+
+
+def test_a_decorated_function_is_pickled_by_its_name() -> None:
+    doubled(1.0)
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+
+
+def test_a_deep_copy_of_an_object_computes_with_what_it_holds_itself() -> None:
+    one = Stepping()
+    assert one.step(3.0).tolist() == [3.0, 3.0]
+    for other in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        other.w[:] = 2.0
+        assert other.step(3.0).tolist() == [6.0, 6.0]
+        assert one.step(3.0).tolist() == [3.0, 3.0]

@@ -79,6 +79,40 @@ def test_bytes_and_operations(
         assert found.flops == flops
 
 
+ROWS = np.ones((100, 8))
+FEW = np.array([1, 5, 5])
+NEW = np.ones((3, 8))
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "read", "written", "flops"),
+    [
+        (lambda x, i: x[i], (ROWS, FEW), 3 * 64 + 24, 3 * 64, 0),  # only what is selected
+        (lambda x, i: x[i], (ROWS[:1], 0 * FEW), 64 + 24, 3 * 64, 0),
+        (lambda x, i: ab.dynamic_slice(x, (i, 0), (2, 8)), (ROWS, 3), 128 + 8, 128, 0),
+        (lambda x, i, u: x.at[i].add(u), (ROWS, FEW, NEW), 6400 + 192 + 24, 6400, 24),
+        # In place, or beside what was computed there: the rest is not touched.
+        (lambda x, i, u: (x * 2.0).at[i].add(u), (ROWS, FEW, NEW), 192 + 24 + 192, 192, 24),
+        (lambda x, i, u: (x * 2.0).at[i].set(u), (ROWS, FEW, NEW), 192 + 24, 192, 0),
+        (lambda x: ab.concatenate([x, x * 2.0]), (ROWS,), 6400, 6400, 0),
+        (lambda x: ab.pad(x * 2.0, 1), (ROWS,), 0, (102 * 10 - 800) * 8, 0),
+        (lambda x: ab.cumsum(x), (ROWS[0],), 64, 64, 8),
+        (lambda x: ab.cumsum(x), (np.arange(5),), 40, 40, 0),
+        (lambda a, b: ab.linear_recurrence(a, b), (ROWS[0], ROWS[1]), 128, 64, 16),
+    ],
+)
+def test_bytes_and_operations_of_kernels(
+    f: object, args: tuple[object, ...], read: int, written: int, flops: int
+) -> None:
+    found = ab.compile(f).explain(*args).kernels[-1]
+    assert (found.read, found.written, found.flops) == (read, written, flops)
+
+
+def test_what_windows_share_is_read_once() -> None:
+    found = ab.compile(lambda x: ab.sliding_windows(x, 3) * 2.0).explain(np.ones(10)).kernels[0]
+    assert (found.read, found.written) == (80, 8 * 24)
+
+
 def test_many_operations_a_byte_are_bound_by_computing() -> None:
     assert kernel(lambda x: x + 1.0, X).bound == "memory"
     assert kernel(lambda x: ab.sin(ab.sin(x)), X).bound == "compute"

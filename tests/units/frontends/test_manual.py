@@ -1,5 +1,6 @@
 """Graphs by hand: compile for named outputs, run with checked arguments, grow, run again."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -394,3 +395,14 @@ def test_tensors_without_history_are_constants_and_others_are_refused() -> None:
         for value in (tracked, tracked * 2.0):
             with pytest.raises(ab.ArgumentError, match="bad-operand"):
                 x + value
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy])
+def test_copies_of_a_compiled_graph_compute_the_same(way) -> None:
+    g = ab.Graph("by hand")
+    run = g.compile(g.parameter("x", (2,), ab.float64) * 2.0)
+    for _ in range(3):
+        copied = way(run)
+        assert copied(np.ones(2)).tolist() == run(np.ones(2)).tolist() == [2.0, 2.0]
+        del copied
+    assert run([1.0, 2.0]).tolist() == [2.0, 4.0]

@@ -367,3 +367,16 @@ def test_numbers_are_free_where_nothing_is_lost() -> None:
     assert ab.grad(f)(2.5) == 3.0 * math.exp(2.5)
     x = ab.tensor(2.0, requires_grad=True)
     assert float(x * 3.0) == 6.0  # outside of a derivative a loss is printed so
+
+
+@pytest.mark.parametrize("symbol", ["+", "*", "@", "//"])
+def test_an_array_is_not_changed_by_what_has_a_history(symbol) -> None:
+    x = ab.tensor(np.eye(2) + 1.0, requires_grad=True)
+    g = ab.Graph("g")
+    for value in (x, g.parameter("x", (2, 2), ab.float64)):
+        names = {"a": np.ones((2, 2)), "x": value}
+        with pytest.raises(ab.ArgumentError, match=r"numpy-function.*cannot hold") as caught:
+            exec(f"a {symbol}= x", names)
+        assert caught.value.hint == f"a = a {symbol} x"
+        assert names["a"].tolist() == np.ones((2, 2)).tolist()
+        exec(caught.value.hint, names)

@@ -163,3 +163,28 @@ def test_a_value_of_the_outer_trace_is_foreign_to_the_inner_graph() -> None:
 
     with pytest.raises(ab.AnabranchError):
         ab.trace(outer, 1.0)
+
+
+NUMBERS = {
+    "a flag": (lambda x, given: x if given else -x, True, "given"),
+    "a count": (lambda x, count: sum(x for _ in range(count)), 3, "count"),
+    "a shape": (lambda x, shape: ab.reshape(x, shape), (2, 1), "shape"),
+    "an option": (lambda x, options: x if options["a"][0] else -x, {"a": [True]}, "options"),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS.values(), ids=NUMBERS)
+def test_a_number_that_steers_the_trace_can_be_made_static(case) -> None:
+    f, value, name = case
+    x = np.ones(2)
+    with pytest.raises(ab.TraceError, match="traced-") as caught:
+        ab.compile(f)(x, value)
+    assert caught.value.hint == f'ab.compile(f, static="{name}") makes it part of the program'
+    for _ in range(2):
+        assert np.array_equal(ab.compile(f, static=name)(x, value), f(x, value))
+
+
+def test_an_array_that_steers_the_trace_has_no_such_hint() -> None:
+    with pytest.raises(ab.TraceError) as caught:
+        ab.compile(lambda x: x if x else -x)(np.array(True))
+    assert caught.value.hint == "ab.where(condition, a, b) selects inside the graph"

@@ -14,16 +14,21 @@ from anabranch.backends.native.emit import Val
 from anabranch.backends.native.lowering import element, is_reduction, reason_against
 from anabranch.backends.native.mathematics import Mathematics
 from anabranch.backends.native.memory import ALIGNMENT
+from anabranch.backends.native.parts import is_update, joins, selected
 from anabranch.backends.native.program import Program
 from anabranch.backends.native.schedule import (
     Key,
     Loop,
+    Place,
     Product,
+    Structured,
     nodes_of,
 )
+from anabranch.backends.native.view import View
 from anabranch.backends.plan import Kernel, Memory, NodeLine, Plan, Stay
 from anabranch.core.aval import Aval, Shape
 from anabranch.core.node import Literal, Node
+from anabranch.core.op import Kernel as LoopNest
 
 _ONE = re.compile(r"= (?:fadd|fsub|fmul|fdiv|frem) |@llvm\.sqrt")
 _TWO = re.compile(r"@llvm\.(?:fma|fmuladd)\.")
@@ -72,7 +77,7 @@ def _step(
     if isinstance(step, Loop):
         flops = sum(count.flops(node) for node in nodes) * math.prod(step.space)
         return Kernel("loop", lines, step.space, orders.get(id(step), ""), read, written, flops)
-    space, flops = _of_its_own(step)
+    space, flops = _of_its_own(step, count)
     order = ""
     if isinstance(step, Product) and step.finish:
         order = f"{' x '.join(map(str, space))}, and a loop over each block while it is near"
@@ -81,11 +86,11 @@ def _step(
     return Kernel(step.node.op.name, lines, space, order, read, written, flops)
 
 
-def _of_its_own(step: Any) -> tuple[Shape, int]:
+def _of_its_own(step: Any, count: _Counter) -> tuple[Shape, int]:
     """Space and operations of a step that is no loop."""
     node = step.node
     if not isinstance(step, Product):
-        return node.avals[0].shape, 0
+        return node.avals[0].shape, count.joins(node)
     inner = node.inputs[0].aval.shape[-1]
     space = (*node.avals[0].shape, inner)
     return space, 2 * math.prod(space)
@@ -97,20 +102,37 @@ def _read(program: Program, step: Any, nodes: Iterable[Any]) -> int:
     found: dict[Key, int] = {}
     for node in nodes:
         moved = schedule.moved.get(node.id)
+        places: list[tuple[Place, Aval, int]]
         if moved is not None:
-            places = [(moved, node.avals[0])]
+            places = [(moved, node.avals[0], 0)]
         else:
             places = [
-                (schedule.places[edge.node.id, edge.index], edge.aval)
-                for edge in node.inputs
+                (schedule.places[edge.node.id, edge.index], edge.aval, slot)
+                for slot, edge in enumerate(node.inputs)
                 if not isinstance(edge, Literal) and not _is_in(schedule, edge, step)
             ]
-        for place, aval in places:
-            lengths = zip(place.view.shape, place.view.strides, strict=True)
-            elements = math.prod(n for n, step in lengths if step or not n)
+        for place, aval, slot in places:
+            elements = _elements(place.view)
+            if place.base == (node.id, 0):  # it is made where the result lies
+                elements = _looked_at(node)
+            elif isinstance(step, Structured):
+                elements = min(elements, selected(node, slot))
             size = elements * int(aval.dtype.itemsize)
             found[place.base] = max(found.get(place.base, 0), size)
     return sum(found.values())
+
+
+def _elements(view: View) -> int:
+    """How many elements of its base a view reaches, where windows overlap each once."""
+    lengths = zip(view.shape, view.strides, strict=True)
+    apart = [(n, abs(step)) for n, step in lengths if step or not n]
+    span = 1 + sum((n - 1) * step for n, step in apart)
+    return min(math.prod(n for n, _ in apart), max(span, 0))
+
+
+def _looked_at(node: Node) -> int:
+    """The elements that an update in place reads of what it updates."""
+    return node.inputs[1].aval.size if is_update(node) and joins(node) else 0
 
 
 def _is_in(schedule: Any, edge: Any, step: Any) -> bool:
@@ -121,9 +143,24 @@ def _is_in(schedule: Any, edge: Any, step: Any) -> bool:
 
 
 def _written(program: Program, nodes: Iterable[Any]) -> int:
-    stored = program.schedule.stored
+    schedule = program.schedule
     keys = ((node.id, i) for node in nodes for i in range(len(node.avals)))
-    return sum(bytes_of(stored[key]) for key in keys if key in stored)
+    whole = sum(bytes_of(schedule.stored[key]) for key in keys if key in schedule.stored)
+    return whole - sum(_there_before(schedule, node) for node in nodes)
+
+
+def _there_before(schedule: Any, node: Any) -> int:
+    """The bytes of a result that other steps have put where it lies."""
+    parts = [
+        edge.aval
+        for edge in node.inputs
+        if not isinstance(edge, Literal)
+        and (edge.node.id, edge.index) in schedule.places
+        and schedule.places[edge.node.id, edge.index].base == (node.id, 0)
+    ]
+    if parts and is_update(node):
+        return bytes_of(parts[0]) - min(bytes_of(parts[0]), bytes_of(node.inputs[1].aval))
+    return sum(map(bytes_of, parts))
 
 
 class _Counter:
@@ -140,6 +177,27 @@ class _Counter:
         if key not in self._known:
             self._known[key] = _flops(node)
         return self._known[key]
+
+    def joins(self, node: Node) -> int:
+        """The operations by which a kernel joins elements, all of them."""
+        kernel, aval = node.op.lower, Aval((), node.avals[0].dtype)
+        if not node.inputs or not isinstance(kernel, LoopNest):
+            return 0
+        if (kernel, aval) not in self._known:
+            own = kernel.operations if aval.is_floating else 0
+            self._known[kernel, aval] = own + _join_flops(kernel.join, aval)
+        joined: int = node.inputs[1 if is_update(node) else 0].aval.size
+        return self._known[kernel, aval] * joined
+
+
+def _join_flops(join: str, aval: Aval) -> int:
+    declared: set[str] = set()
+    e = Mathematics(1, itertools.count(), declared)
+    made = getattr(e, join, None)
+    if made is None:
+        return 0
+    made(Val("%x", aval.dtype), Val("%y", aval.dtype))
+    return _operations("\n".join(e.lines), _definitions(declared), {})
 
 
 def _flops(node: Node) -> int:

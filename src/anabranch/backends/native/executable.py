@@ -226,8 +226,8 @@ class _Keeper:
         self._held = held
         _keepers.add(self)
 
-    def __del__(self) -> None:
-        free_workspace(self._resting.value)
+    def __del__(self, free: Callable[[int | None], None] = free_workspace) -> None:
+        free(self._resting.value)
 
     def give_workspace(self) -> int:
         """Free the workspace that rests here; gives its bytes."""

@@ -30,8 +30,11 @@ def python_function(
     return function
 
 
-def free_workspace(space: int | None) -> None:
-    """Free a workspace that no call is using."""
+def free_workspace(space: int | None, ctypes: Any = ctypes) -> None:
+    """Free a workspace that no call is using.
+
+    What this needs is at hand when a process ends, too, and the names of modules are gone.
+    """
     if space:
         block = ctypes.c_void_p.from_address(space - 8).value
         free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("PyMem_RawFree", ctypes.pythonapi))

@@ -31,6 +31,18 @@ def is_update(node: Node) -> bool:
     return isinstance(node.op.lower, Kernel) and node.op.lower.name in _UPDATES
 
 
+def joins(node: Node) -> bool:
+    """Whether a node's kernel joins what it writes with what was there."""
+    return isinstance(node.op.lower, Kernel) and bool(node.op.lower.join)
+
+
+def selected(node: Node, slot: int) -> int:
+    """At most so many elements of an operand are looked at: some ops select from their first."""
+    size: int = node.inputs[slot].aval.size
+    selects = isinstance(node.op.lower, Kernel) and node.op.lower.selects
+    return min(size, node.avals[0].size) if selects and slot == 0 else size
+
+
 _UPDATES = {"scatter", "update_slice", "dynamic_update_slice"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,8 +171,8 @@ class Raw:
             table[place] = addresses[slot] if slot in addresses else layout.address(slot)
         self.address = self._loaded.addresses["raw"]
 
-    def __del__(self) -> None:
-        free_workspace(self._resting.value)
+    def __del__(self, free: Callable[[int | None], None] = free_workspace) -> None:
+        free(self._resting.value)
 
     @property
     def function(self) -> Any:

@@ -1,6 +1,8 @@
 """The entry in machine code: quick where it can be, and never different from the slow way."""
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 import tracemalloc
@@ -681,3 +683,23 @@ def test_everything_is_freed_without_the_collector() -> None:
         assert [one() for one in held] == [None, None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("formula", ["x * 2.0", "ab.tanh(x @ x) @ x + x"])
+def test_a_process_that_ends_with_its_functions_says_nothing(tmp_path, formula) -> None:
+    """Test modules live longer than the library's: no name can be looked up by then."""
+    program = f"""
+import anabranch as ab, numpy as np
+@ab.compile
+def f(x): return {formula}
+def test():
+    for _ in range(3): f(np.ones((64, 64)))
+"""
+    (tmp_path / "test_user.py").write_text(program, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_user.py"]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=paths, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "ignored" not in done.stdout + done.stderr
