@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,6 +10,7 @@ from anabranch.core.bind import state
 from anabranch.core.config import held, options
 from anabranch.core.identity import all_parts
 from anabranch.core.node import Literal
+from anabranch.core.once import once
 from anabranch.core.record import record
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Wanted:
         parts = (built, *all_parts(built))
         self.is_logged = any(node.logs for part in parts for node in part.nodes)
 
-    @functools.cached_property
+    @once
     def _made(self) -> tuple[Graph, Any]:
         graph = self.built
         if not self.is_logged:
@@ -145,7 +145,7 @@ class Wanted:
         """What the passes did."""
         return self._made[1]
 
-    @functools.cached_property
+    @once
     def donated(self) -> dict[int, int]:
         """For each parameter whose memory is used again, the output that takes it."""
         return reused(self.optimised, self.given)

@@ -8,12 +8,13 @@ not 0 it lets Python decide.
 from __future__ import annotations
 
 import ctypes
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from anabranch.core.locks import Lock
+
 _going_on = ctypes.c_int64(0)
-_changing = threading.Lock()
+_changing = Lock()
 ADDRESS = ctypes.addressof(_going_on)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anabranch.core.config import Options, options, when_changed
+from anabranch.core.locks import Lock
 from anabranch.errors import DomainError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class _Watch:
     """How many blocks, in all threads, ask for a look at operands: mostly none, quick to see."""
 
     blocks = 0
-    lock = threading.Lock()
+    lock = Lock()
 
     def count(self, change: int) -> None:
         with self.lock:

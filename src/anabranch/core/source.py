@@ -6,11 +6,11 @@ import linecache
 import opcode
 import sys
 import warnings
-from functools import cached_property
 from itertools import islice
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from anabranch.core.once import once
 from anabranch.core.record import record
 from anabranch.errors import is_library_file
 
@@ -125,7 +125,7 @@ class Source:
 
     raw: RawSource
 
-    @cached_property
+    @once
     def place(self) -> Place:
         return place_of(self.raw)
 

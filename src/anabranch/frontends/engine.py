@@ -6,7 +6,6 @@ derivatives are computed at once, or with the tensors themselves, so that they a
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +14,7 @@ import numpy as np
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import state
 from anabranch.core.domain import is_watched
+from anabranch.core.locks import Lock
 from anabranch.core.node import Literal, Node
 from anabranch.core.source import capture, resolve
 from anabranch.core.values import ARRAYS, as_array
@@ -25,7 +25,7 @@ from anabranch.diff.reverse import reverse
 from anabranch.errors import ArgumentError, FreedGraphError, NoGradientError, ShapeError
 from anabranch.frontends.stale import check_step
 
-_adding = threading.Lock()  # two threads may bring gradients to one weight, and none may be lost
+_adding = Lock()  # two threads may bring gradients to one weight, and none may be lost
 
 
 class ForwardOrder(Sequence[Any]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from anabranch.core.config import Options, options, when_changed
 from anabranch.core.domain import is_watched
 from anabranch.core.graph import Graph
 from anabranch.core.late import LateModule
+from anabranch.core.once import once
 from anabranch.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Program:
         found: tuple[PassReport, ...] = self._wanted.reports
         return found
 
-    @functools.cached_property
+    @once
     def reference(self) -> ReferenceExecutable:
         """The same graph on the reference backend."""
         made = self.executable

@@ -15,9 +15,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
+from anabranch.core.once import once
 from anabranch.inspection.parts import (
     Check,
     Edge,
@@ -69,7 +70,7 @@ class Trace:
         """The edges out of a node, by reader."""
         return self._ends[1][node]
 
-    @cached_property
+    @once
     def _ends(self) -> tuple[list[list[Edge]], list[list[Edge]]]:
         into: list[list[Edge]] = [[] for _ in self.nodes]
         out: list[list[Edge]] = [[] for _ in self.nodes]
@@ -86,11 +87,11 @@ class Trace:
         """The place of an edge in `edges`."""
         return self._numbers[edge.to, edge.slot]
 
-    @cached_property
+    @once
     def _numbers(self) -> dict[tuple[int, int], int]:
         return {(edge.to, edge.slot): i for i, edge in enumerate(self.edges)}
 
-    @cached_property
+    @once
     def _turns(self) -> dict[int, int]:
         return {number: turn for turn, number in enumerate(self.order.backward)}
 
@@ -120,7 +121,7 @@ class Trace:
         reader = self.nodes[edge.to]
         return None if reader.outputs else reader.grad
 
-    @cached_property
+    @once
     def _names(self) -> Counter[str | None]:
         return Counter(node.name for node in self.nodes)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
+from anabranch.core.once import once
 from anabranch.inspection.build import Builder
 from anabranch.inspection.record import Record
 from anabranch.inspection.trace import Trace
@@ -17,7 +16,7 @@ class Traced:
         self._detail = detail
         self._given = trace
 
-    @cached_property
+    @once
     def trace(self) -> Trace:
         if self._given is not None:
             return self._given

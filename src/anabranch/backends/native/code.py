@@ -26,6 +26,7 @@ from anabranch.core.graph import Graph
 from anabranch.core.identity import all_parts, structure_lines
 from anabranch.core.late import LateModule
 from anabranch.core.leaves import CONSTANT, LEAVES
+from anabranch.core.locks import Lock
 from anabranch.core.node import Literal
 from anabranch.core.op import Kernel, Op
 from anabranch.core.record import record
@@ -196,7 +197,7 @@ class _Objects:
     def __init__(self, making: modules.Making, texts: Sequence[str]) -> None:
         self._making, self._texts = making, texts
         self._made: tuple[bytes, ...] | None = None
-        self._lock = threading.RLock()
+        self._lock = Lock(threading.RLock)
 
     def __call__(self) -> tuple[bytes, ...]:
         with self._lock:

@@ -13,7 +13,6 @@ import os
 import stat
 import struct
 import sys
-import threading
 import time
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.core.digest import SIZE, digest
 from anabranch.core.late import LateModule
+from anabranch.core.locks import Lock
 from anabranch.core.source import warn
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Store:
         self._directory = os.fspath(directory)
         self.bound = bound
         self._is_refused = False
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @property
     def directory(self) -> Path:

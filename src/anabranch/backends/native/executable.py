@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,7 +23,9 @@ from anabranch.core import attention, spare
 from anabranch.core.aval import Aval
 from anabranch.core.graph import Graph
 from anabranch.core.late import LateModule
+from anabranch.core.locks import Lock
 from anabranch.core.node import Literal
+from anabranch.core.once import once
 from anabranch.core.values import settled
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class NativeExecutable:
         self._outputs = graph.outputs
         self._constants = code.constants
         self._context = calls.Context(_Islands(made, code.called))
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._found: loading.Loaded | None = None
         if not wanted.is_called:
             self._loaded  # noqa: B018
@@ -75,7 +76,7 @@ class NativeExecutable:
                 self._found = loading.Loaded(self.code.objects(), ["entry"], imports)
             return self._found
 
-    @functools.cached_property
+    @once
     def program(self) -> programs.Program:
         """How the code was written; for looking at it, since runs need none of this."""
         with self._wanted.as_asked():  # what is looked at later is what was made
@@ -255,7 +256,7 @@ class _Made:
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
 
-    @functools.cached_property
+    @once
     def _graph(self) -> Graph:
         with self._wanted.as_asked():
             return expand.expanded(self._wanted.optimised)

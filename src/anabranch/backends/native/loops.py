@@ -6,7 +6,6 @@ runs over vectors; its rest is one narrower, masked vector of the same instructi
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from anabranch.core.aval import Shape
 from anabranch.core.dtype import DType
 from anabranch.core.identity import attrs_key, edge_key
 from anabranch.core.node import Literal, Node
+from anabranch.core.once import once
 
 
 class LoopCode(CheckedWriter):
@@ -61,7 +61,7 @@ class LoopCode(CheckedWriter):
         self._lanes = self._width(vector_bytes)
         self._divide()
 
-    @functools.cached_property
+    @once
     def text(self) -> str:
         """The function, written when it is asked for: of most loops there is an equal one."""
         if self.cut is not None:

@@ -21,13 +21,13 @@ import functools
 import os
 import platform
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from anabranch.backends.native import loading, modules, threads
 from anabranch.core.late import LateModule
+from anabranch.core.locks import Lock
 
 if TYPE_CHECKING:
     import signal
@@ -226,7 +226,7 @@ entry:
 }
 """
 
-_making = threading.Lock()
+_making = Lock()
 
 
 def imports(shares: bool) -> dict[str, int]:
