@@ -281,11 +281,12 @@ class Exponentials(Functions):
 
     @on_floats
     def sech_squared(self, x: Val) -> Val:
-        # p (1 + u) (1 + v) q**2; only the last product may be subnormal.
+        # p (1 + u) (1 + v) q**2; only the last sum and its smaller part may be subnormal.
         h = self._halved(x)
         c = self.subtract(h.v, h.r)
         product = self.fma(c, self.add(c, self._c(x, 2.0)), self.negative(h.square))
         more = self.add(product, self.add(h.rest, h.rest))
         q = self._lifted(h.q, h.turned)
         lift = self.number(-(_LIFT[x.dtype.itemsize] << _DIGITS[x.dtype.itemsize]), h.turned.dtype)
-        return self.multiply(self.fma(q, more, q), self._raised_by(h.q, lift))
+        other = self._raised_by(h.q, lift)
+        return self.fma(q, other, self.multiply(q, self.multiply(other, more)))
