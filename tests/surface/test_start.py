@@ -155,8 +155,8 @@ AT_IMPORT = {
     "anabranch.backends": "base native reference",
     "anabranch.core": (
         "attention aval bind check config domain dtype entry graph guard identity late leaves"
-        " locks node nonfinite once op operators packing places record registry replay sample source strictness"
-        " text told values"
+        " locks node nonfinite once op operators packing places record registry replay"
+        " sample source strictness text told values"
     ),
     "anabranch.diff": "call forward needs refusing region reverse rules",
     "anabranch.frontends": (
