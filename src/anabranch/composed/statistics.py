@@ -10,7 +10,7 @@ import numpy as np
 from anabranch.composed.naming import composed
 from anabranch.core.aval import aval_of
 from anabranch.core.bind import NUMBERS
-from anabranch.core.dtype import is_floating, is_half, promote
+from anabranch.core.dtype import DType, is_floating, is_half, promote
 from anabranch.core.values import as_array
 from anabranch.errors import ArgumentError, DTypeError, ShapeError
 from anabranch.ops.elementwise import astype, sqrt, square, stop_gradient, subtract
@@ -45,9 +45,8 @@ def widened(x: Any) -> tuple[Any, Any]:
         raise DTypeError("unsupported-dtype", "statistics of complex values are not offered")
     if type(x) in NUMBERS:
         x = np.float64(x)
-    if is_half(dtype):
-        return astype(x, np.float32), dtype
-    return (x, dtype) if is_floating(dtype) else (astype(x, np.float64), np.dtype(np.float64))
+    wide = _summed_in(dtype)
+    return x if wide == dtype else astype(x, wide), dtype if is_floating(dtype) else wide
 
 
 def narrow(value: Any, dtype: Any, shape: Any) -> Any:
@@ -91,9 +90,11 @@ def mean(
     return astype(found, dtype) if is_floating(dtype) and found.dtype != dtype else found
 
 
-def _summed_in(dtype: Any) -> Any:
+def _summed_in(dtype: DType) -> DType:
     """The dtype in which the sum is not too large where a mean of this one is not."""
-    return np.float32 if is_half(dtype) else np.float64 if dtype.kind in "biu" else dtype
+    if is_half(dtype):
+        return np.dtype(np.float32)
+    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
 
 
 def _variance(x: Any, axes: tuple[int, ...], ddof: float, mask: Any) -> Any:

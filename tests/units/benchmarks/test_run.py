@@ -148,7 +148,10 @@ def starts(monkeypatch, first, until=None):
     workload = harness.Workload("w", ["a"], kind="fresh", figures=tuple(fresh.UNITS))
     workload.peer("numpy")(lambda _: "none")
     end = time.monotonic() + (60 if until is None else until)
-    save = lambda case, unit, row: saved.update({case: row["numpy"]})  # noqa: E731
+
+    def save(case, unit, row):
+        saved[case] = row["numpy"]
+
     fresh.run("w", workload, ["a"], ["numpy"], 9, lambda: end, save)
     return seen, saved
 

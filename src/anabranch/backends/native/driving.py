@@ -8,6 +8,7 @@ that the frame leads to, and in the order of `NUMBERS`.
 
 from __future__ import annotations
 
+import abc
 import functools
 from collections.abc import Mapping
 
@@ -60,7 +61,7 @@ def driver() -> str:
     return "\n".join(writer().text for writer in writers)
 
 
-class Part(Writer):
+class Part(Writer, abc.ABC):
     """One of the functions, which reads its frame and the table."""
 
     head: str
@@ -72,8 +73,8 @@ class Part(Writer):
         self._write()
         self.text = self._text(f"define internal void @{self.head}")
 
-    def _write(self) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _write(self) -> None: ...
 
     def _int(self, word: str, x: str | int, y: str | int) -> str:
         return self._new(f"{word} i64 {x}, {y}")

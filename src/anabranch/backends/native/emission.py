@@ -195,7 +195,7 @@ class _Crew:
                     job.made = target.emitted(job.text)
                 else:
                     job.made = emit(machine, module or target.parsed(job.text, machine))
-        except Exception as error:
+        except Exception as error:  # raised where the job is asked for, on another thread perhaps
             job.error = error.with_traceback(None)  # whose frames lead to the job
         finally:
             with self._changed:

@@ -62,13 +62,12 @@ class NativeExecutable:
         self._lock = Lock()
         self._found: loading.Loaded | None = None
         if not wanted.is_called:
-            self._loaded  # noqa: B018
+            self._load()
         self._dtypes = [aval.dtype for _, aval in self._parameters]
         self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=8)  # workspaces at rest
         _executables.add(self)
 
-    @property
-    def _loaded(self) -> loading.Loaded:
+    def _load(self) -> loading.Loaded:
         """Its code in memory; the first who asks waits until all is made."""
         with self._lock:
             if self._found is None:
@@ -127,7 +126,7 @@ class NativeExecutable:
             [unchecked.Slot(name, aval.dtype, aval.shape) for name, aval in one]
             for one in (parameters, outputs)
         )
-        code = self._loaded.addresses["entry"], self._context, self.code.workspace
+        code = self._load().addresses["entry"], self._context, self.code.workspace
         return unchecked.Raw(
             (first, second), [*captured, *self._constants], self.donated, *code, self
         )
@@ -137,7 +136,7 @@ class NativeExecutable:
         if slot == "resting":
             return ctypes.addressof(resting)
         if slot == "program":
-            return self._loaded.addresses["entry"]
+            return self._load().addresses["entry"]
         if slot == "context":
             return self._context.address
         if slot == "attention":
@@ -152,7 +151,7 @@ class NativeExecutable:
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The outputs, each in memory of its own or of a donated parameter."""
-        program = self._loaded.addresses["entry"]
+        program = self._load().addresses["entry"]
         outputs = self.filled(functools.partial(calls.unlocked(), program), arguments)
         return [
             edge.value if array is None else _result(array, edge.aval)

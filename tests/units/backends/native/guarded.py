@@ -78,7 +78,7 @@ def run(
         addresses.append(address)
     workspace = guarded(executable.code.workspace, at_end, ALIGNMENT)
     table = (ctypes.c_void_p * len(addresses))(*addresses)
-    entry = executable._loaded.addresses["entry"]
+    entry = executable._load().addresses["entry"]
     calls.unlocked()(entry, table, workspace, executable._context.address)
     return results
 

@@ -101,7 +101,7 @@ def test_what_is_not_expected_goes_the_slow_way(name: str) -> None:
         try:
             found, _ = one(list(state), 3.0)
             outcomes.append([(np.asarray(x).dtype, np.asarray(x).tolist()) for x in found])
-        except Exception as error:
+        except Exception as error:  # whichever: both have to raise the same
             outcomes.append([type(error), str(error)])
     assert outcomes[0] == outcomes[1]
     np.testing.assert_array_equal(f(arrays(), 2.0)[0][AT], expected(arrays(), 2.0)[AT])

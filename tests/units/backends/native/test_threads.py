@@ -97,7 +97,7 @@ def test_chunks_write_nothing_beside_their_results(
     table = [*places, *(block.ctypes.data + 1024 for block in blocks)]
     space = executable_._workspace()
     entry = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(
-        executable_._loaded.addresses["entry"]
+        executable_._load().addresses["entry"]
     )
     given = (ctypes.c_void_p * len(table))(*table)
     assert entry(given, space.ctypes.data, executable_._context.address) == 0
