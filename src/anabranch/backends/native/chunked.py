@@ -16,7 +16,6 @@ from anabranch.backends.native.writer import Writer
 from anabranch.core.dtype import DType
 from anabranch.core.node import Node
 
-STRIP = 4096  # elements that one accumulator takes before it is added to the total
 Bases = dict[int, str]
 
 
@@ -56,8 +55,11 @@ class ChunkWriter(Writer):
             if node.id not in self._schedule.moved and (node.op.elementwise or is_reduction(node))
         ]
         sizes = [(node.avals[0].dtype.itemsize, is_heavy(node.op)) for node in nodes]
-        bytes_ = sum(access.dtype.itemsize for access in self._accesses)
-        return time_of(math.prod(self.loop.space), bytes_, sizes)
+        return time_of(math.prod(self.loop.space), self._bytes_of_one(), sizes)
+
+    def _bytes_of_one(self) -> int:
+        """Read and written for each element."""
+        return sum(access.dtype.itemsize for access in self._accesses)
 
     def _cut(self) -> Cut | None:
         """Sums that chunks have for themselves must be small beside what is read."""
@@ -71,9 +73,9 @@ class ChunkWriter(Writer):
         ]
         is_summed = any(self._steps[i][innermost] == 0 for _, i in sums)
         read = max((access.dtype.itemsize for access in self._accesses), default=0)
-        most = math.prod(self.loop.space) * read // 4
-        unit = STRIP if is_summed else self._lanes
-        return cut(self.time, self._dims, unit, parts, most)
+        elements = math.prod(self.loop.space)
+        bytes_, most = elements * self._bytes_of_one(), elements * read // 4
+        return cut(self.time, bytes_, self._dims, self._lanes, is_summed, parts, most)
 
     def _placed_parts(self) -> dict[int, int]:
         """By access, the place of the chunks' sums in the scratch memory."""
@@ -93,10 +95,15 @@ class ChunkWriter(Writer):
 
     def _begin_chunk(self, made: Cut) -> None:
         self._load_pointers()
-        self._first = self._times("%chunk", made.each)
+        self._first, each = self._times("%chunk", made.each), str(made.each)
+        if made.lead:
+            is_first = self._new("icmp eq i64 %chunk, 0")
+            lead = self._new(f"select i1 {is_first}, i64 0, i64 {made.lead}")
+            self._first = self._new(f"add i64 {self._first}, {lead}")
+            each = self._new(f"sub i64 {made.each + made.lead}, {lead}")
         left = self._new(f"sub i64 {made.units}, {self._first}")
-        self._is_last = self._new(f"icmp sle i64 {left}, {made.each}")
-        self._count = self._new(f"select i1 {self._is_last}, i64 {left}, i64 {made.each}")
+        self._is_last = self._new(f"icmp sle i64 {left}, {each}")
+        self._count = self._new(f"select i1 {self._is_last}, i64 {left}, i64 {each}")
 
     def _start(self, i: int) -> str:
         """Where a chunk begins to walk through an array."""
@@ -195,7 +202,7 @@ class ChunkWriter(Writer):
         assert self.cut is not None
         made = self.cut
         left = self._new(f"sub i64 {self._dims[made.axis]}, {self._times(self._first, made.unit)}")
-        full = str(made.each * made.unit)
+        full = self._times(self._count, made.unit)
         return self._new(f"select i1 {self._is_last}, i64 {left}, i64 {full}")
 
     def _fill(self, i: int, lengths: Sequence[tuple[int | str, int]], base: str, kind: str) -> None:

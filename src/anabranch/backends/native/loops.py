@@ -11,7 +11,7 @@ from typing import Any
 
 from anabranch.backends.native.access import Access
 from anabranch.backends.native.checked import CheckedWriter
-from anabranch.backends.native.chunked import STRIP, Bases
+from anabranch.backends.native.chunked import Bases
 from anabranch.backends.native.contraction import TakenUp, taken_up
 from anabranch.backends.native.emit import (
     Val,
@@ -20,6 +20,7 @@ from anabranch.backends.native.emit import (
 )
 from anabranch.backends.native.lowering import is_reduction
 from anabranch.backends.native.ordering import ordered
+from anabranch.backends.native.partition import STRIP
 from anabranch.backends.native.schedule import Loop, Place, Schedule
 from anabranch.backends.native.view import Strides, row_major
 from anabranch.core.aval import Shape
@@ -201,6 +202,9 @@ class LoopCode(CheckedWriter):
             if is_reduction(node) and self._step(i) == 0 and self._dims
         ]
         is_cut = self._is_cut(len(self._dims) - 1)
+        if is_cut and self.cut is not None and self.cut.unit == self._lanes:
+            self._vectors_of_chunk(bases, length % self._lanes, sums)
+            return
         if not sums or (length <= 2 * STRIP and not is_cut):
             self._strip(bases, length, sums)
             return
@@ -219,20 +223,28 @@ class LoopCode(CheckedWriter):
                 }
                 self._strip(rest, length % STRIP, sums)
 
+    def _vectors_of_chunk(self, bases: Bases, rest: int, sums: Sequence[tuple[Node, int]]) -> None:
+        """The full vectors of this chunk; and in the last one the elements behind them."""
+        self._add_all(bases, sums, self._vectors(bases, self._count, sums))
+        if rest:
+            with self._if(self._is_last):
+                totals: dict[int, Val] = {}
+                self._tail(bases, self._times(self._count, self._lanes), rest, sums, totals)
+                self._add_all(bases, sums, totals)
+
     def _strip(self, bases: Bases, length: int, sums: Sequence[tuple[Node, int]]) -> None:
-        """So many elements along the innermost axis; what a chunk has of them, if that is cut."""
+        """So many elements along the innermost axis."""
         whole, rest = divmod(length, self._lanes)
         totals: dict[int, Val] = {}
-        if not sums and self._is_cut(len(self._dims) - 1):
-            self._vectors(bases, self._count, sums)
-            with self._in_last_chunk(rest > 0):
-                if rest:
-                    self._tail(bases, self._times(self._count, self._lanes), rest, sums, totals)
-            return
         if whole:
             totals = self._vectors(bases, whole, sums)
         if rest:
             self._tail(bases, str(whole * self._lanes), rest, sums, totals)
+        self._add_all(bases, sums, totals)
+
+    def _add_all(
+        self, bases: Bases, sums: Sequence[tuple[Node, int]], totals: dict[int, Val]
+    ) -> None:
         for node, i in sums:
             self._add_to_memory(node, bases[i], totals[i])
 

@@ -1,10 +1,12 @@
 ; How threads wait for chunks, claim them and tell that they are done; `pool.py` fills in {words}.
 
-; The step's number << 32 | chunks taken from the back << 16 | chunks taken from the front.
-@claim = internal global i64 0, align 64
-@finished = internal global i32 0, align 64    ; chunks of the step that are done
-@bell = internal global i32 0, align 64        ; rings once for each step
-@asleep = internal global i32 0
+; What a thread must know to claim a chunk, in one line of the cache: the word
+;   the step's number << 48 | its chunks << 32 | those taken from the back << 16 | from the front,
+; then the task and its frame, which stay as they are until all chunks are done.
+%step = type {i64, ptr, ptr}
+@step = internal global %step zeroinitializer, align 64
+@finished = internal global i32 0, align 64    ; chunks of the step that others have done
+@asleep = internal global i32 0, align 64
 @waits = internal global i32 0                 ; whether the caller sleeps until the step is done
 @owned = internal global i32 0, align 64       ; whether a step is going on
 @started = internal global i32 0
@@ -12,9 +14,8 @@
 @avoided = internal global i32 -1              ; the processor that is left to the caller
 @alone_until = internal global i64 0           ; until when steps are begun alone; 0: not lately
 @retreat = internal global i64 0               ; for how long that was, in ns
-@task = internal global ptr null, align 64
-@frame = internal global ptr null
-@chunks = internal global i32 0
+@offered_at = internal global i64 0            ; when a step was offered last, and nobody looked out
+@in_a_row = internal global i32 0              ; such steps, each soon after the one before
 @mutex = internal global [128 x i8] zeroinitializer, align 64
 @rung = internal global [128 x i8] zeroinitializer, align 64
 @ended = internal global [128 x i8] zeroinitializer, align 64
@@ -32,6 +33,8 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @sched_yield()
+declare i64 @llvm.umax.i64(i64, i64)
+declare void @llvm.prefetch(ptr, i32, i32, i32)
 declare i32 @clock_gettime(i32, ptr)
 
 define internal i64 @now() {
@@ -52,57 +55,82 @@ entry:
   ret i64 %t
 }
 
-; Claim one chunk and do it; false where none is left. The caller takes them from the front, the
-; others from the back, so that each finds near what it made in the step before.
-define internal i1 @grab(i1 %back) {
+; Claim some chunks: how many << 32 | the first, or 0 where none is left. The caller takes them from
+; the front, the others from the back, so that each finds near what it made in the step before.
+define internal i64 @grab(i1 %back) {
 entry:
-  %first = load atomic i64, ptr @claim acquire, align 64
-  %one = select i1 %back, i64 65536, i64 1
+  %first = load atomic i64, ptr @step acquire, align 64
   br label %look
 look:
   %seen = phi i64 [%first, %entry], [%other, %again]
-  %both = trunc i64 %seen to i32
-  %fronts = and i32 %both, 65535
-  %backs = lshr i32 %both, 16
-  %gone = add i32 %fronts, %backs
-  %count = load atomic i32, ptr @chunks monotonic, align 4
-  %none = icmp uge i32 %gone, %count
+  %fronts = and i64 %seen, 65535
+  %behind = lshr i64 %seen, 16
+  %backs = and i64 %behind, 65535
+  %above = lshr i64 %seen, 32
+  %count = and i64 %above, 65535
+  %gone = add i64 %fronts, %backs
+  %none = icmp uge i64 %gone, %count
   br i1 %none, label %nothing, label %try
 try:
-  %taken = add i64 %seen, %one
-  %pair = cmpxchg ptr @claim, i64 %seen, i64 %taken acq_rel acquire
+  %left = sub i64 %count, %gone
+  %some = call i64 @portion(i64 %left)
+  %high = shl i64 %some, 16
+  %more = select i1 %back, i64 %high, i64 %some
+  %taken = add i64 %seen, %more
+  %frame = load ptr, ptr getelementptr (%step, ptr @step, i32 0, i32 2)
+  call void @llvm.prefetch(ptr %frame, i32 0, i32 3, i32 1)    ; on its way while the claim is made
+  %pair = cmpxchg ptr @step, i64 %seen, i64 %taken acq_rel acquire
   %mine = extractvalue {i64, i1} %pair, 1
   br i1 %mine, label %found, label %again
 again:
   %other = extractvalue {i64, i1} %pair, 0
   br label %look
 found:
-  %end = sub i32 %count, 1
-  %last_one = sub i32 %end, %backs
-  %next = select i1 %back, i32 %last_one, i32 %fronts
+  %end = sub i64 %count, %backs
+  %last_ones = sub i64 %end, %some
+  %next = select i1 %back, i64 %last_ones, i64 %fronts
+  %size = shl i64 %some, 32
+  %claim = or i64 %size, %next
+  ret i64 %claim
+nothing:
+  ret i64 0
+}
+
+; How many chunks are claimed at once, where so many are left: few towards the end, so that all come
+; to it together, and many before, since each claim is waited for.
+define internal i64 @portion(i64 %left) {
+entry:
+  %limit = load atomic i32, ptr @limit monotonic, align 4
+  %threads = zext i32 %limit to i64
+  %parts = shl i64 %threads, 1
+  %share = udiv i64 %left, %parts
+  %some = call i64 @llvm.umax.i64(i64 %share, i64 1)
+  ret i64 %some
+}
+
+; Do the chunks of a claim; how many they are.
+define internal i64 @do(ptr %task, ptr %frame, i64 %claim) {
+entry:
+  %size = lshr i64 %claim, 32
+  %first = and i64 %claim, 4294967295
+  %end = add i64 %first, %size
   br label %work
 work:
-  %task = load ptr, ptr @task
-  %frame = load ptr, ptr @frame
-  %chunk = zext i32 %next to i64
+  %chunk = phi i64 [%first, %entry], [%following, %work]
   call void %task(ptr %frame, i64 %chunk)
-  %before = atomicrmw add ptr @finished, i32 1 seq_cst
-  %now = add i32 %before, 1
-  %last = icmp eq i32 %now, %count
-  br i1 %last, label %tell, label %did
-tell:
-  %waiting = load atomic i32, ptr @waits seq_cst, align 4
-  %sleeps = icmp ne i32 %waiting, 0
-  br i1 %sleeps, label %wake, label %did
-wake:
-  %l = call i32 @pthread_mutex_lock(ptr @mutex)
-  %b = call i32 @pthread_cond_signal(ptr @ended)
-  %u = call i32 @pthread_mutex_unlock(ptr @mutex)
-  br label %did
-did:
-  ret i1 true
-nothing:
-  ret i1 false
+  %following = add i64 %chunk, 1
+  %goes_on = icmp ult i64 %following, %end
+  br i1 %goes_on, label %work, label %done
+done:
+  ret i64 %size
+}
+
+; The word of the step behind this one, which has no chunks yet.
+define internal i64 @following(i64 %word) {
+entry:
+  %number = and i64 %word, -281474976710656
+  %next = add i64 %number, 281474976710656
+  ret i64 %next
 }
 
 define internal ptr @worker(ptr %given) {
@@ -110,7 +138,7 @@ entry:
   %number = ptrtoint ptr %given to i64
   br label %begin
 begin:
-  %seen = load atomic i32, ptr @bell seq_cst, align 64
+  %seen = load atomic i64, ptr @step seq_cst, align 64
   %limit = load atomic i32, ptr @limit seq_cst, align 4
   %most = sext i32 %limit to i64
   %more = add i64 %number, 1
@@ -119,12 +147,32 @@ begin:
 leave:
   ret ptr null
 watch:
+  %at_once = call i64 @grab(i1 true)
+  %soon = icmp ne i64 %at_once, 0
+  br i1 %soon, label %work, label %wait
+wait:
   %since = call i64 @now()
   br label %look
 look:
-  %turn = phi i32 [0, %watch], [%turns, %idle], [0, %early]
-  %did = call i1 @grab(i1 true)
-  br i1 %did, label %begin, label %idle
+  %turn = phi i32 [0, %wait], [%turns, %idle], [0, %early]
+  %later = call i64 @grab(i1 true)
+  %found = icmp ne i64 %later, 0
+  br i1 %found, label %work, label %idle
+work:
+  %claim = phi i64 [%at_once, %watch], [%later, %look]
+  %task = load ptr, ptr getelementptr (%step, ptr @step, i32 0, i32 1)
+  %frame = load ptr, ptr getelementptr (%step, ptr @step, i32 0, i32 2)
+  %size = call i64 @do(ptr %task, ptr %frame, i64 %claim)
+  %few = trunc i64 %size to i32
+  %done = atomicrmw add ptr @finished, i32 %few seq_cst
+  %waiting = load atomic i32, ptr @waits seq_cst, align 4
+  %sleeps = icmp ne i32 %waiting, 0
+  br i1 %sleeps, label %tell, label %begin
+tell:
+  %m = call i32 @pthread_mutex_lock(ptr @mutex)
+  %b = call i32 @pthread_cond_signal(ptr @ended)
+  %v = call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %begin
 idle:
   call void {pause}
   %turns = add i32 %turn, 1
@@ -142,8 +190,9 @@ tired:
   %a = atomicrmw add ptr @asleep, i32 1 seq_cst
   br label %sleep
 sleep:
-  %heard = load atomic i32, ptr @bell seq_cst, align 64
-  %quiet = icmp eq i32 %heard, %seen
+  %now = load atomic i64, ptr @step seq_cst, align 64
+  %changed = xor i64 %now, %seen
+  %quiet = icmp ult i64 %changed, 281474976710656    ; the step's number is the same
   br i1 %quiet, label %rest, label %up
 rest:
   %w = call i32 @pthread_cond_wait(ptr @rung, ptr @mutex)
@@ -186,10 +235,10 @@ done:
   ret void
 }
 
+; Wake so many of those that sleep.
 define internal void @ring(i32 %wanted) {
 entry:
-  %b = atomicrmw add ptr @bell, i32 1 seq_cst
-  %sleeping = load atomic i32, ptr @asleep seq_cst, align 4
+  %sleeping = load atomic i32, ptr @asleep seq_cst, align 64
   %fewer = icmp slt i32 %wanted, %sleeping
   %count = select i1 %fewer, i32 %wanted, i32 %sleeping
   %any = icmp sgt i32 %count, 0
@@ -229,12 +278,17 @@ entry:
   ret void
 }
 
+; Until others have done so many chunks.
 define internal void @wait(i32 %count) {
 entry:
+  %at_once = load atomic i32, ptr @finished seq_cst, align 64
+  %complete = icmp sge i32 %at_once, %count
+  br i1 %complete, label %out, label %start
+start:
   %since = call i64 @now()
   br label %look
 look:
-  %turn = phi i32 [0, %entry], [%turns, %idle], [0, %early]
+  %turn = phi i32 [0, %start], [%turns, %idle], [0, %early]
   %done = load atomic i32, ptr @finished seq_cst, align 64
   %all = icmp sge i32 %done, %count
   br i1 %all, label %out, label %idle
@@ -272,18 +326,10 @@ out:
 
 define void @run(ptr %task, ptr %frame, i64 %chunks) {
 entry:
-  %limit = load atomic i32, ptr @limit monotonic, align 4
-  %single = icmp sle i32 %limit, 1
-  %short = icmp sle i64 %chunks, 1
-  %long = icmp sgt i64 %chunks, 65535
-  %apart = or i1 %short, %long
-  %simple = or i1 %single, %apart
-  br i1 %simple, label %alone, label %ask
-ask:
-  %pair = cmpxchg ptr @owned, i32 0, i32 1 acq_rel monotonic
-  %mine = extractvalue {i32, i1} %pair, 1
+  %mine = call i1 @take_pool(i64 %chunks)
   br i1 %mine, label %together, label %alone
 together:
+  %limit = load atomic i32, ptr @limit monotonic, align 4
   %there = load i32, ptr @started
   %threads = add i32 %there, 1
   %lacks = icmp slt i32 %threads, %limit
@@ -312,37 +358,131 @@ patient:
   br i1 %short_yet, label %first, label %open_up
 open_up:
   %begun = phi i64 [0, %ready], [0, %careful], [%f1, %patient]
-  %begun_ = trunc i64 %begun to i32
-  call void @avoid_caller()
-  store ptr %task, ptr @task
-  store ptr %frame, ptr @frame
-  store atomic i32 %begun_, ptr @finished monotonic, align 64
-  %old = load atomic i64, ptr @claim monotonic, align 64
-  %step = and i64 %old, -4294967296
-  %following_step = add i64 %step, 4294967296
-  %open = or i64 %following_step, %begun
-  %closed = or i64 %following_step, 4294967295    ; nobody claims while the number of chunks changes
-  store atomic i64 %closed, ptr @claim seq_cst, align 64
-  %count = trunc i64 %chunks to i32
-  store atomic i32 %count, ptr @chunks seq_cst, align 4
-  store atomic i64 %open, ptr @claim seq_cst, align 64
-  %left = sub i32 %count, %begun_
-  %wanted = sub i32 %left, 1
-  call void @ring(i32 %wanted)
-  br label %work
-work:
-  %did = call i1 @grab(i1 false)
-  br i1 %did, label %work, label %rest
-rest:
-  call void @wait(i32 %count)
+  call void @share(ptr %task, ptr %frame, i64 %chunks, i64 %begun, i1 true)
   br label %released
 released:
   store atomic i32 0, ptr @owned release, align 64
   ret void
 alone:
+  call void @do_all(ptr %task, ptr %frame, i64 %chunks)
+  ret void
+}
+
+; A step so short that it is done before a thread wakes: shared with those that look out. Where all
+; sleep and one such step follows another, the last of {often} wakes them for those to come.
+define void @offer(ptr %task, ptr %frame, i64 %chunks) {
+entry:
+  %mine = call i1 @take_pool(i64 %chunks)
+  br i1 %mine, label %ask, label %alone
+ask:
+  %until = load i64, ptr @alone_until
+  %never = icmp eq i64 %until, 0
+  br i1 %never, label %look, label %careful
+careful:
+  %time = call i64 @now()
+  %over = icmp sge i64 %time, %until
+  br i1 %over, label %look, label %leave
+look:
+  %there = load i32, ptr @started
+  %asleep = load atomic i32, ptr @asleep monotonic, align 64
+  %awake = icmp slt i32 %asleep, %there
+  br i1 %awake, label %open_up, label %count
+count:
+  %now = call i64 @now()
+  %before = load i64, ptr @offered_at
+  store i64 %now, ptr @offered_at
+  %gap = sub i64 %now, %before
+  %soon = icmp slt i64 %gap, {soon}
+  %so_far = load i32, ptr @in_a_row
+  %more = add i32 %so_far, 1
+  %row = select i1 %soon, i32 %more, i32 0
+  store i32 %row, ptr @in_a_row
+  %many = icmp sge i32 %row, {often}
+  br i1 %many, label %wake, label %leave
+wake:
+  store i32 0, ptr @in_a_row
+  %limit = load atomic i32, ptr @limit monotonic, align 4
+  %threads = add i32 %there, 1
+  %lacks = icmp slt i32 %threads, %limit
+  br i1 %lacks, label %begin, label %open_up
+begin:
+  call void @start(i32 %limit)
+  br label %open_up
+open_up:
+  %rings = phi i1 [false, %look], [true, %wake], [true, %begin]
+  call void @share(ptr %task, ptr %frame, i64 %chunks, i64 0, i1 %rings)
+  store atomic i32 0, ptr @owned release, align 64
+  ret void
+leave:
+  store atomic i32 0, ptr @owned release, align 64
+  br label %alone
+alone:
+  call void @do_all(ptr %task, ptr %frame, i64 %chunks)
+  ret void
+}
+
+; Whether there is something to share, and this step has the threads to share it with.
+define internal i1 @take_pool(i64 %chunks) {
+entry:
+  %limit = load atomic i32, ptr @limit monotonic, align 4
+  %single = icmp sle i32 %limit, 1
+  %short = icmp sle i64 %chunks, 1
+  %long = icmp sgt i64 %chunks, 65535
+  %apart = or i1 %short, %long
+  %simple = or i1 %single, %apart
+  br i1 %simple, label %no, label %ask
+ask:
+  %pair = cmpxchg ptr @owned, i32 0, i32 1 acq_rel monotonic
+  %mine = extractvalue {i32, i1} %pair, 1
+  ret i1 %mine
+no:
+  ret i1 false
+}
+
+; The chunks from `begun` on, together with the others; the first of them is the caller's.
+define internal void @share(ptr %task, ptr %frame, i64 %chunks, i64 %begun, i1 %rings) {
+entry:
+  call void @avoid_caller()
+  store atomic i32 0, ptr @finished monotonic, align 64
+  store ptr %task, ptr getelementptr (%step, ptr @step, i32 0, i32 1)
+  store ptr %frame, ptr getelementptr (%step, ptr @step, i32 0, i32 2)
+  %old = load atomic i64, ptr @step monotonic, align 64
+  %closed = call i64 @following(i64 %old)
+  %count = shl i64 %chunks, 32
+  %all = or i64 %closed, %count
+  %unbegun = sub i64 %chunks, %begun
+  %some = call i64 @portion(i64 %unbegun)
+  %taken = add i64 %begun, %some
+  %open = or i64 %all, %taken
+  store atomic i64 %open, ptr @step seq_cst, align 64
+  %size = shl i64 %some, 32
+  %own = or i64 %size, %begun
+  br i1 %rings, label %wake, label %work
+wake:
+  %left = sub i64 %chunks, %taken
+  %wanted = trunc i64 %left to i32
+  call void @ring(i32 %wanted)
+  br label %work
+work:
+  %claim = phi i64 [%own, %entry], [%own, %wake], [%next, %work]
+  %before = phi i64 [%begun, %entry], [%begun, %wake], [%done, %work]
+  %did = call i64 @do(ptr %task, ptr %frame, i64 %claim)
+  %done = add i64 %before, %did
+  %next = call i64 @grab(i1 false)
+  %goes_on = icmp ne i64 %next, 0
+  br i1 %goes_on, label %work, label %rest
+rest:
+  %others = sub i64 %chunks, %done
+  %awaited = trunc i64 %others to i32
+  call void @wait(i32 %awaited)
+  ret void
+}
+
+define internal void @do_all(ptr %task, ptr %frame, i64 %chunks) {
+entry:
   br label %head
 head:
-  %i = phi i64 [0, %alone], [%following, %body]
+  %i = phi i64 [0, %entry], [%following, %body]
   %goes_on = icmp slt i64 %i, %chunks
   br i1 %goes_on, label %body, label %done
 body:
@@ -369,7 +509,9 @@ busy:
   br i1 %enough, label %out, label %ask
 change:
   store atomic i32 %limit, ptr @limit seq_cst, align 4
-  %b = atomicrmw add ptr @bell, i32 1 seq_cst
+  %old = load atomic i64, ptr @step monotonic, align 64
+  %closed = call i64 @following(i64 %old)
+  store atomic i64 %closed, ptr @step seq_cst, align 64
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
   %r = call i32 @pthread_cond_broadcast(ptr @rung)
   %u = call i32 @pthread_mutex_unlock(ptr @mutex)
@@ -401,7 +543,11 @@ entry:
   store i32 0, ptr @started
   store i32 -1, ptr @avoided
   store i64 0, ptr @alone_until
-  store atomic i32 0, ptr @asleep seq_cst, align 4
+  store i32 0, ptr @in_a_row
+  %old = load atomic i64, ptr @step monotonic, align 64
+  %closed = call i64 @following(i64 %old)    ; the chunks of a step that was going on are the parent's
+  store atomic i64 %closed, ptr @step seq_cst, align 64
+  store atomic i32 0, ptr @asleep seq_cst, align 64
   store atomic i32 0, ptr @waits seq_cst, align 4
   store atomic i32 0, ptr @owned seq_cst, align 64
   ret void

@@ -5,8 +5,12 @@ the next one, the caller too, so it never waits for a thread that has not begun.
 a chunk changes nothing: what a chunk is, and how results are joined, depends on shapes only.
 
 Threads start when they are first wanted, look out for work for a moment after each step, and then
-sleep until the bell rings. A caller that finds the others busy with another program's step does
+sleep until they are woken. A caller that finds the others busy with another program's step does
 its own step alone.
+
+To wake a thread takes some microseconds. `offer` is `run` for steps that are not worth it: they are
+shared with threads that look out just then. Where many of them follow close on one another, threads
+are woken once, and find one step after the other while they look out.
 
 A thread whose processor another process takes in the middle of a chunk would be waited for until it
 has one again, for milliseconds. The caller, done with all else, sees that it does not run and calls
@@ -37,6 +41,8 @@ else:
     resources = LateModule("importlib.resources")
 
 LOOKOUT = 50_000  # ns for which a thread without work looks out for more
+SOON = 20_000  # ns from one short step to the next, for which a thread does not fall asleep
+OFTEN = 32  # short steps in a row after which threads are woken for the next ones
 MOMENT = 10_000  # ns in which a thread that has a processor has run
 PATIENCE = 300_000  # ns for which a step is done alone where a thread has lost its processor lately
 LEAST, MOST = 4_000_000, 128_000_000  # ns that count as lately
@@ -66,6 +72,12 @@ body:
   %following = add i64 %i, 1
   br label %head
 done:
+  ret void
+}
+
+define void @offer(ptr %task, ptr %frame, i64 %chunks) {
+entry:
+  call void @run(ptr %task, ptr %frame, i64 %chunks)
   ret void
 }
 """
@@ -202,7 +214,7 @@ next:
   %k1 = add i32 %k, 1
   br label %head
 count_them:
-  %asleep = load atomic i32, ptr @asleep seq_cst, align 4
+  %asleep = load atomic i32, ptr @asleep seq_cst, align 64
   %lost = icmp sgt i32 %standing, %asleep
   br i1 %lost, label %draw, label %out
 draw:
@@ -231,11 +243,8 @@ _making = Lock()
 
 def imports(shares: bool) -> dict[str, int]:
     """What the code of a program must be given that shares work, or that does not."""
-    return {"pool": address()} if shares else {}
-
-
-def address() -> int:
-    """Of `run`, which stays where it is as long as the process lives."""
+    if not shares:
+        return {}
     with _making:
         return _made()
 
@@ -253,13 +262,13 @@ def _module(known: Mapping[str, int] | None) -> modules.Fixed:
 
 
 @functools.lru_cache(maxsize=1)
-def _made() -> int:
+def _made() -> dict[str, int]:
+    """Where `run` and `offer` lie, under the names that programs call them by, for good."""
     known = _known_functions()
     code = modules.fixed_code(*_module(known))
     if known is None:
-        alone = _kept(loading.Loaded([code], ["run"]))
-        return int(alone.addresses["run"])
-    names = ["run", "resize", "reset"]
+        return _called(_kept(loading.Loaded([code], ["run", "offer"])))
+    names = ["run", "offer", "resize", "reset"]
     loaded = _kept(loading.Loaded([code], names, known))
     resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(loaded.addresses["resize"])
     reset = ctypes.CFUNCTYPE(None)(loaded.addresses["reset"])
@@ -268,7 +277,11 @@ def _made() -> int:
     threads.when_changed(lambda count: resize(count, 0))
     os.register_at_fork(after_in_child=reset)
     atexit.register(resize, 1, TRIES)
-    return int(loaded.addresses["run"])
+    return _called(loaded)
+
+
+def _called(loaded: Any) -> dict[str, int]:
+    return {"pool": int(loaded.addresses["run"]), "offer": int(loaded.addresses["offer"])}
 
 
 def _text(can_avoid: bool) -> str:
@@ -282,6 +295,8 @@ def _text(can_avoid: bool) -> str:
         "every": r"\FF" * 128,
         "clock": time.CLOCK_MONOTONIC,
         "lookout": LOOKOUT,
+        "soon": SOON,
+        "often": OFTEN,
         "moment": MOMENT,
         "patience": PATIENCE,
         "least": LEAST,

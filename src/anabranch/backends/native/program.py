@@ -14,6 +14,7 @@ from anabranch.backends.native.joints import TAKEN, asked, entry_of
 from anabranch.backends.native.kernels import kernel_code
 from anabranch.backends.native.kernels.code import KernelCode
 from anabranch.backends.native.loops import LoopCode
+from anabranch.backends.native.partition import Cut
 from anabranch.backends.native.pauses import nanoseconds, pauses
 from anabranch.backends.native.products import ProductCode
 from anabranch.backends.native.schedule import (
@@ -178,7 +179,7 @@ class Program(Claims):
             pointers.append(self._scratch_of(code.name, code.scratch))
             lines.append(f"  call void @join_{name}(ptr %frame)")
             self._calls.add(f"declare void @join_{name}(ptr)")
-        return [*self._shared(name, pointers, code.cut.chunks), *lines]
+        return [*self._shared(name, pointers, code.cut), *lines]
 
     def _straight(self, code: StraightCode) -> list[str]:
         """A call with what the caller owns, and with a table of where the rest lies."""
@@ -202,16 +203,15 @@ class Program(Claims):
         size = int(self.schedule.stored[key].dtype.itemsize)
         return None if base is None else base + part.view.offset * size
 
-    def _shared(
-        self, name: str, pointers: Sequence[tuple[str, list[str]]], chunks: int
-    ) -> list[str]:
+    def _shared(self, name: str, pointers: Sequence[tuple[str, list[str]]], made: Cut) -> list[str]:
         """A step whose chunks threads share."""
         self._frame = max(self._frame, len(pointers))
         self.shares = True
-        self._calls |= {"declare void @pool(ptr, ptr, i64)", f"declare void @{name}(ptr, i64)"}
+        how = "pool" if made.wakes else "offer"
+        self._calls |= {f"declare void @{how}(ptr, ptr, i64)", f"declare void @{name}(ptr, i64)"}
         return [
             *self._framed(pointers),
-            f"  call void @pool(ptr @{name}, ptr %frame, i64 {chunks})",
+            f"  call void @{how}(ptr @{name}, ptr %frame, i64 {made.chunks})",
         ]
 
     def _framed(self, pointers: Sequence[tuple[str, list[str]]]) -> list[str]:

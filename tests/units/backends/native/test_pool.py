@@ -15,39 +15,75 @@ pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity"), reason="this system does not tell of processors"
 )
 Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-Steps = Callable[[Callable[[int], None], int], list[tuple[int, int]]]
+Work = Callable[[int], None]
 LONG = 10.0  # seconds within which the others surely come
 
 
-@pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
-    """Runs a step of so many chunks on a pool of two threads; who did each, in order."""
-    monkeypatch.setattr(pool, "LEAST", int(LONG * 1e9))
-    monkeypatch.setattr(pool, "MOMENT", 50_000_000)
-    monkeypatch.setattr(pool, "PATIENCE", 100_000_000)
-    known = pool._known_functions()
-    assert known is not None
-    code = modules.object_code(pool._text(True))
-    made = loading.Loaded([code], ["run", "resize", "reset"], known)
-    reset = ctypes.CFUNCTYPE(None)(made.addresses["reset"])
-    resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(made.addresses["resize"])
-    run = ctypes.CFUNCTYPE(None, Task, ctypes.c_void_p, ctypes.c_int64)(made.addresses["run"])
-    reset()
-    resize(2, 0)
+class Steps:
+    """Runs steps of so many chunks on a pool of two threads; tells who did each, in order."""
 
-    def step(work: Callable[[int], None], chunks: int) -> list[tuple[int, int]]:
+    def __init__(self) -> None:
+        known = pool._known_functions()
+        assert known is not None
+        code = modules.object_code(pool._text(True))
+        names = ["run", "offer", "resize", "reset"]
+        self._loaded = loading.Loaded([code], names, known)
+        at = self._loaded.addresses
+        self._reset = ctypes.CFUNCTYPE(None)(at["reset"])
+        self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(at["resize"])
+        kind = ctypes.CFUNCTYPE(None, Task, ctypes.c_void_p, ctypes.c_int64)
+        self._run, self._offer = kind(at["run"]), kind(at["offer"])
+        self.start()
+
+    def start(self) -> None:
+        self._reset()
+        self._resize(2, 0)
+
+    def end(self) -> None:
+        self._resize(1, 0)
+
+    def __call__(self, work: Work, chunks: int) -> list[tuple[int, int]]:
+        return self._done(self._run, work, chunks)
+
+    def offered(self, work: Work, chunks: int) -> list[tuple[int, int]]:
+        return self._done(self._offer, work, chunks)
+
+    def _done(self, call: Callable[..., None], work: Work, chunks: int) -> list[tuple[int, int]]:
         done: list[tuple[int, int]] = []
 
         def task(_: Any, chunk: int) -> None:
             work(chunk)
             done.append((chunk, threading.get_ident()))
 
-        run(Task(task), None, chunks)
+        call(Task(task), None, chunks)
         assert sorted(chunk for chunk, _ in done) == list(range(chunks))  # each of them once
         return done
 
-    yield step
-    resize(1, 0)
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Times so long that a busy machine changes nothing."""
+    monkeypatch.setattr(pool, "LEAST", int(LONG * 1e9))
+    monkeypatch.setattr(pool, "MOMENT", 50_000_000)
+    monkeypatch.setattr(pool, "PATIENCE", 100_000_000)
+    monkeypatch.setattr(pool, "SOON", int(LONG * 1e9))
+    return monkeypatch
+
+
+@pytest.fixture
+def steps(patient: pytest.MonkeyPatch) -> Iterator[Steps]:
+    made = Steps()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def on_the_lookout(patient: pytest.MonkeyPatch) -> Iterator[Steps]:
+    """A pool whose threads look out for so long that another step surely comes."""
+    patient.setattr(pool, "LOOKOUT", 500_000_000)
+    made = Steps()
+    yield made
+    made.end()
 
 
 def held_up(how: Callable[[], None]) -> Callable[[int], None]:
@@ -57,6 +93,7 @@ def held_up(how: Callable[[], None]) -> Callable[[int], None]:
     def work(_: int) -> None:
         if threading.get_ident() == caller:
             assert begun.wait(LONG)
+            time.sleep(0.02)  # until the other has come to what it does
         else:
             begun.set()
             how()
@@ -97,3 +134,68 @@ def test_a_thread_that_computes_for_long_has_lost_nothing(steps: Steps) -> None:
 
     steps(held_up(compute), 2)
     assert len({who for _, who in steps(held_up(lambda: None), 2)}) == 2
+
+
+def alone(chunks: int) -> list[tuple[int, int]]:
+    return [(chunk, threading.get_ident()) for chunk in range(chunks)]
+
+
+def nothing(_: int) -> None:
+    pass
+
+
+def test_a_short_step_is_shared_with_a_thread_that_looks_out(on_the_lookout: Steps) -> None:
+    on_the_lookout(held_up(lambda: None), 2)
+    for _ in range(3):
+        done = on_the_lookout.offered(held_up(lambda: None), 2)
+        assert len({who for _, who in done}) == 2
+
+
+def test_short_steps_wake_a_thread_once_they_follow_one_another(steps: Steps) -> None:
+    for _ in range(pool.OFTEN):
+        assert steps.offered(nothing, 3) == alone(3)
+    assert len({who for _, who in steps.offered(held_up(lambda: None), 2)}) == 2
+
+
+def test_short_steps_far_from_one_another_wake_nobody(patient: pytest.MonkeyPatch) -> None:
+    patient.setattr(pool, "SOON", 0)
+    steps, before = Steps(), len(os.listdir("/proc/self/task"))
+    for _ in range(3 * pool.OFTEN):
+        assert steps.offered(nothing, 3) == alone(3)
+    assert len(os.listdir("/proc/self/task")) == before
+
+
+def test_after_a_thread_has_lost_its_processor_nothing_is_offered(steps: Steps) -> None:
+    steps(held_up(stand_still), 2)
+    for _ in range(3 * pool.OFTEN):
+        assert steps.offered(nothing, 3) == alone(3)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_does_not_go_on_with_the_step_of_its_parent(on_the_lookout: Steps) -> None:
+    steps, caller, begun = on_the_lookout, threading.get_ident(), threading.Event()
+    forked: list[int] = []
+    strange: list[int] = []  # chunks of this step that are done in the child
+
+    def in_the_child() -> bool:
+        steps.start()
+        steps(held_up(lambda: None), 2)
+        time.sleep(0.05)
+        return not strange
+
+    def work(chunk: int) -> None:
+        if forked == [0]:
+            strange.append(chunk)
+        elif threading.get_ident() != caller:
+            begun.set()
+            while not forked:
+                time.sleep(1e-3)
+        elif chunk == 0:
+            assert begun.wait(LONG)
+            child = os.fork()
+            forked.append(child)
+            if child == 0:
+                os._exit(0 if in_the_child() else 1)
+
+    steps(work, 8)
+    assert os.waitpid(forked[0], 0)[1] == 0

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import anabranch as ab
-from anabranch.backends.native import executable, partition, threads
+from anabranch.backends.native import chunked, executable, partition, threads
 from anabranch.backends.native.schedule import Loop
 
 COUNTS = (1, 2, 3, 7)
@@ -27,11 +27,15 @@ def number_of_threads() -> Iterator[None]:
     ab.set_num_threads(before)
 
 
-@pytest.fixture
-def cut_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops and products are cut into chunks however small they are."""
-    monkeypatch.setattr(partition, "CHUNK", 1e-3)
-    monkeypatch.setattr(partition, "SHARED_FROM", 0.0)
+@pytest.fixture(params=["for all", "for those awake"])
+def cut_everything(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops are cut into chunks however small they are, as large ones or as short ones are."""
+    if request.param == "for all":
+        monkeypatch.setattr(partition, "CHUNK", 1e-3)
+        monkeypatch.setattr(partition, "SHARED_FROM", 0.0)
+    else:
+        monkeypatch.setattr(chunked, "time_of", lambda *_: 3_000.0)
+        monkeypatch.setattr(partition, "_FAR_BYTE", 0.0)
 
 
 def cuts(f: Any, *args: Any) -> list[Any]:
@@ -111,6 +115,37 @@ def test_large_loops_are_cut_and_small_ones_are_not() -> None:
     assert cuts(f, np.ones(1_000)) == [None]
     (made,) = cuts(f, np.ones(1_000_000))
     assert 16 <= made.chunks <= partition.MOST
+
+
+def test_short_loops_are_offered_where_they_compute_much_for_what_they_read() -> None:
+    def much(x: Any) -> Any:
+        return ab.sum(ab.tanh(x) * ab.exp(x) + ab.tanh(2.0 * x))
+
+    f = ab.compile(much, backend="native")
+    (made,) = cuts(f, np.ones(1_000))
+    assert (made.chunks, made.wakes) == (2, False)
+    assert made.units < 2 * (made.each + made.lead) < 1.5 * made.units  # the others begin later
+    assert cuts(f, np.ones(300)) == [None]  # over before it is handed on
+    (large,) = cuts(f, np.ones(10_000))
+    assert large.wakes
+    g = ab.compile(lambda x: x + 1.0, backend="native")
+    assert cuts(g, np.ones(50_000)) == [None]  # it would be moved from one cache to the other
+    assert cuts(g, np.ones(1_000_000))[0].wakes
+
+
+def test_short_loops_in_a_row_have_the_same_bits_alone_and_together() -> None:
+    f = ab.compile(
+        ab.value_and_grad(lambda x: ab.sum(ab.tanh(x) * ab.exp(x) + ab.tanh(2.0 * x))),
+        backend="native",
+    )
+    x = np.random.default_rng(0).normal(size=1_003)
+    assert not cuts(f, x)[0].wakes
+    seen = set()
+    for count in COUNTS:
+        ab.set_num_threads(count)
+        for _ in range(300):
+            seen.add(tuple(np.asarray(one).tobytes() for one in f(x)))
+    assert len(seen) == 1
 
 
 def test_cuts_and_bits_do_not_depend_on_the_number_of_threads() -> None:
