@@ -20,9 +20,9 @@ LONG = 10.0  # seconds within which the others surely come
 
 
 class Steps:
-    """Runs steps of so many chunks on a pool of two threads; tells who did each, in order."""
+    """Runs steps of so many chunks on a pool of threads; tells who did each, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 2) -> None:
         known = pool._known_functions()
         assert known is not None
         code = modules.object_code(pool._text(True))
@@ -33,11 +33,11 @@ class Steps:
         self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(at["resize"])
         kind = ctypes.CFUNCTYPE(None, Task, ctypes.c_void_p, ctypes.c_int64)
         self._run, self._offer = kind(at["run"]), kind(at["offer"])
-        self.start()
+        self.reset()
+        self._resize(threads, 0)
 
-    def start(self) -> None:
+    def reset(self) -> None:
         self._reset()
-        self._resize(2, 0)
 
     def end(self) -> None:
         self._resize(1, 0)
@@ -152,9 +152,21 @@ def test_a_short_step_is_shared_with_a_thread_that_looks_out(on_the_lookout: Ste
 
 
 def test_short_steps_wake_a_thread_once_they_follow_one_another(steps: Steps) -> None:
-    for _ in range(pool.OFTEN):
-        assert steps.offered(nothing, 3) == alone(3)
-    assert len({who for _, who in steps.offered(held_up(lambda: None), 2)}) == 2
+    for before in (pool.OFTEN, pool.OFTEN - 1):
+        for _ in range(before):
+            assert steps.offered(nothing, 3) == alone(3)
+        assert len({who for _, who in steps.offered(held_up(lambda: None), 2)}) == 2
+        time.sleep(0.05)  # until it sleeps
+
+
+def test_many_chunks_are_claimed_in_runs_and_few_one_by_one(steps: Steps) -> None:
+    done = steps(held_up(lambda: None), 64)
+    mine = [chunk for chunk, who in done if who == threading.get_ident()]
+    others = [chunk for chunk, who in done if who != threading.get_ident()]
+    assert mine[:16] == list(range(16))
+    assert others[:12] == list(range(52, 64))
+    few = steps(held_up(lambda: None), 4)
+    assert dict(few)[3] != threading.get_ident()
 
 
 def test_short_steps_far_from_one_another_wake_nobody(patient: pytest.MonkeyPatch) -> None:
@@ -172,13 +184,14 @@ def test_after_a_thread_has_lost_its_processor_nothing_is_offered(steps: Steps) 
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_does_not_go_on_with_the_step_of_its_parent(on_the_lookout: Steps) -> None:
-    steps, caller, begun = on_the_lookout, threading.get_ident(), threading.Event()
+def test_a_child_does_not_go_on_with_the_step_of_its_parent(patient: pytest.MonkeyPatch) -> None:
+    steps = Steps(40)  # the first of them look for chunks while others are still to be started
+    caller, begun = threading.get_ident(), threading.Event()
     forked: list[int] = []
     strange: list[int] = []  # chunks of this step that are done in the child
 
     def in_the_child() -> bool:
-        steps.start()
+        steps.reset()
         steps(held_up(lambda: None), 2)
         time.sleep(0.05)
         return not strange
@@ -197,5 +210,6 @@ def test_a_child_does_not_go_on_with_the_step_of_its_parent(on_the_lookout: Step
             if child == 0:
                 os._exit(0 if in_the_child() else 1)
 
-    steps(work, 8)
+    steps(work, 400)
     assert os.waitpid(forked[0], 0)[1] == 0
+    steps.end()
