@@ -94,12 +94,15 @@ class LoopCode(CheckedWriter):
 
     @property
     def order(self) -> str:
-        """The loops, outermost first, and how many elements the innermost takes at once."""
+        """The loops, outermost first, how many elements the innermost takes at once, the chunks."""
         told = " x ".join(map(str, self._dims)) or "1"
         if self._lanes > 1:
             told += f", {self._lanes} at once"
         if self._taken_up:
             told += f", {len(self._taken_up)} of the products rounded with their sums"
+        if self.cut is not None:
+            told += f", in {self.cut.chunks} chunks"
+            told += "" if self.cut.wakes else " for threads that are awake"
         return told
 
     def _contractions(self) -> dict[int, TakenUp]:

@@ -124,10 +124,12 @@ def test_short_loops_are_offered_where_they_compute_much_for_what_they_read() ->
     f = ab.compile(much, backend="native")
     (made,) = cuts(f, np.ones(1_000))
     assert (made.chunks, made.wakes) == (2, False)
+    assert f.explain().kernels[0].order.endswith(", in 2 chunks for threads that are awake")
     assert made.units < 2 * (made.each + made.lead) < 1.5 * made.units  # the others begin later
     assert cuts(f, np.ones(300)) == [None]  # over before it is handed on
     (large,) = cuts(f, np.ones(10_000))
     assert large.wakes
+    assert f.explain().kernels[0].order.endswith(f", in {large.chunks} chunks")
     g = ab.compile(lambda x: x + 1.0, backend="native")
     assert cuts(g, np.ones(50_000)) == [None]  # it would be moved from one cache to the other
     assert cuts(g, np.ones(1_000_000))[0].wakes
