@@ -8,13 +8,14 @@
 @finished = internal global i32 0, align 64    ; chunks of the step that others have done
 @asleep = internal global i32 0, align 64
 @waits = internal global i32 0                 ; whether the caller sleeps until the step is done
+@limit = internal global i32 1, align 64       ; threads, the caller among them
+@is_short = internal global i32 0              ; whether the last step that was shared was offered
 @owned = internal global i32 0, align 64       ; whether a step is going on
 @started = internal global i32 0
-@limit = internal global i32 1                 ; threads, the caller among them
 @avoided = internal global i32 -1              ; the processor that is left to the caller
 @alone_until = internal global i64 0           ; until when steps are begun alone; 0: not lately
 @retreat = internal global i64 0               ; for how long that was, in ns
-@offered_at = internal global i64 0            ; when a step was offered last, and nobody looked out
+@offered_until = internal global i64 0         ; when a step ended that was offered to nobody
 @in_a_row = internal global i32 0              ; such steps, each soon after the one before
 @mutex = internal global [128 x i8] zeroinitializer, align 64
 @rung = internal global [128 x i8] zeroinitializer, align 64
@@ -34,6 +35,7 @@ declare i32 @pthread_cond_signal(ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @sched_yield()
 declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 declare void @llvm.prefetch(ptr, i32, i32, i32)
 declare i32 @clock_gettime(i32, ptr)
 
@@ -135,6 +137,8 @@ entry:
 
 define internal ptr @worker(ptr %given) {
 entry:
+  %until = alloca i64    ; when it falls asleep if nothing more comes
+  store i64 0, ptr %until
   %number = ptrtoint ptr %given to i64
   br label %begin
 begin:
@@ -150,8 +154,15 @@ watch:
   %at_once = call i64 @grab(i1 true)
   %soon = icmp ne i64 %at_once, 0
   br i1 %soon, label %work, label %wait
-wait:
-  %since = call i64 @now()
+wait:    ; after a short step for a short time, but for no less than after the step before it
+  %idle_from = call i64 @now()
+  %kind = load atomic i32, ptr @is_short monotonic, align 4
+  %is_short = icmp ne i32 %kind, 0
+  %for = select i1 %is_short, i64 {glance}, i64 {lookout}
+  %then = add i64 %idle_from, %for
+  %so_far = load i64, ptr %until
+  %latest = call i64 @llvm.smax.i64(i64 %then, i64 %so_far)
+  store i64 %latest, ptr %until
   br label %look
 look:
   %turn = phi i32 [0, %wait], [%turns, %idle], [0, %early]
@@ -180,8 +191,8 @@ idle:
   br i1 %many, label %check, label %look
 check:
   %time = call i64 @now()
-  %spent = sub i64 %time, %since
-  %long = icmp sgt i64 %spent, {lookout}
+  %end = load i64, ptr %until
+  %long = icmp sgt i64 %time, %end
   br i1 %long, label %tired, label %early
 early:
   br label %look
@@ -358,7 +369,7 @@ patient:
   br i1 %short_yet, label %first, label %open_up
 open_up:
   %begun = phi i64 [0, %ready], [0, %careful], [%f1, %patient]
-  call void @share(ptr %task, ptr %frame, i64 %chunks, i64 %begun, i1 true)
+  call void @share(ptr %task, ptr %frame, i64 %chunks, i64 %begun, i1 false, i1 true)
   br label %released
 released:
   store atomic i32 0, ptr @owned release, align 64
@@ -369,7 +380,7 @@ alone:
 }
 
 ; A step so short that it is done before a thread wakes: shared with those that look out. Where all
-; sleep and one such step follows another, the last of {often} wakes them for those to come.
+; sleep and {often} such steps follow closely on one another, they are woken for those to come.
 define void @offer(ptr %task, ptr %frame, i64 %chunks) {
 entry:
   %mine = call i1 @take_pool(i64 %chunks)
@@ -389,8 +400,7 @@ look:
   br i1 %awake, label %open_up, label %count
 count:
   %now = call i64 @now()
-  %before = load i64, ptr @offered_at
-  store i64 %now, ptr @offered_at
+  %before = load i64, ptr @offered_until
   %gap = sub i64 %now, %before
   %soon = icmp slt i64 %gap, {soon}
   %so_far = load i32, ptr @in_a_row
@@ -398,9 +408,15 @@ count:
   %row = select i1 %soon, i32 %more, i32 0
   store i32 %row, ptr @in_a_row
   %many = icmp sge i32 %row, {often}
-  br i1 %many, label %wake, label %leave
+  br i1 %many, label %wake, label %unshared
+unshared:
+  call void @do_all(ptr %task, ptr %frame, i64 %chunks)
+  %end = call i64 @now()
+  store i64 %end, ptr @offered_until
+  br label %released
 wake:
   store i32 0, ptr @in_a_row
+  store atomic i32 1, ptr @is_short monotonic, align 4    ; before threads begin that are to know it
   %limit = load atomic i32, ptr @limit monotonic, align 4
   %threads = add i32 %there, 1
   %lacks = icmp slt i32 %threads, %limit
@@ -410,7 +426,9 @@ begin:
   br label %open_up
 open_up:
   %rings = phi i1 [false, %look], [true, %wake], [true, %begin]
-  call void @share(ptr %task, ptr %frame, i64 %chunks, i64 0, i1 %rings)
+  call void @share(ptr %task, ptr %frame, i64 %chunks, i64 0, i1 true, i1 %rings)
+  br label %released
+released:
   store atomic i32 0, ptr @owned release, align 64
   ret void
 leave:
@@ -440,9 +458,18 @@ no:
 }
 
 ; The chunks from `begun` on, together with the others; the first of them is the caller's.
-define internal void @share(ptr %task, ptr %frame, i64 %chunks, i64 %begun, i1 %rings) {
+define internal void @share(
+    ptr %task, ptr %frame, i64 %chunks, i64 %begun, i1 %short, i1 %rings) {
 entry:
   call void @avoid_caller()
+  %kind = zext i1 %short to i32
+  %before = load atomic i32, ptr @is_short monotonic, align 4
+  %same = icmp eq i32 %kind, %before
+  br i1 %same, label %open, label %note
+note:    ; seldom: threads that look out read what lies there
+  store atomic i32 %kind, ptr @is_short monotonic, align 4
+  br label %open
+open:
   store atomic i32 0, ptr @finished monotonic, align 64
   store ptr %task, ptr getelementptr (%step, ptr @step, i32 0, i32 1)
   store ptr %frame, ptr getelementptr (%step, ptr @step, i32 0, i32 2)
@@ -453,8 +480,8 @@ entry:
   %unbegun = sub i64 %chunks, %begun
   %some = call i64 @portion(i64 %unbegun)
   %taken = add i64 %begun, %some
-  %open = or i64 %all, %taken
-  store atomic i64 %open, ptr @step seq_cst, align 64
+  %word = or i64 %all, %taken
+  store atomic i64 %word, ptr @step seq_cst, align 64
   %size = shl i64 %some, 32
   %own = or i64 %size, %begun
   br i1 %rings, label %wake, label %work
@@ -464,10 +491,10 @@ wake:
   call void @ring(i32 %wanted)
   br label %work
 work:
-  %claim = phi i64 [%own, %entry], [%own, %wake], [%next, %work]
-  %before = phi i64 [%begun, %entry], [%begun, %wake], [%done, %work]
+  %claim = phi i64 [%own, %open], [%own, %wake], [%next, %work]
+  %so_far = phi i64 [%begun, %open], [%begun, %wake], [%done, %work]
   %did = call i64 @do(ptr %task, ptr %frame, i64 %claim)
-  %done = add i64 %before, %did
+  %done = add i64 %so_far, %did
   %next = call i64 @grab(i1 false)
   %goes_on = icmp ne i64 %next, 0
   br i1 %goes_on, label %work, label %rest

@@ -41,8 +41,9 @@ else:
     resources = LateModule("importlib.resources")
 
 LOOKOUT = 50_000  # ns for which a thread without work looks out for more
-SOON = 20_000  # ns from one short step to the next, for which a thread does not fall asleep
-OFTEN = 32  # short steps in a row after which threads are woken for the next ones
+GLANCE = 10_000  # the same after a short step: it may cost no more than the step is worth
+SOON = 5_000  # ns between two short steps that follow closely on one another
+OFTEN = 32  # of them in a row, after which threads are woken for the next ones
 MOMENT = 10_000  # ns in which a thread that has a processor has run
 PATIENCE = 300_000  # ns for which a step is done alone where a thread has lost its processor lately
 LEAST, MOST = 4_000_000, 128_000_000  # ns that count as lately
@@ -295,6 +296,7 @@ def _text(can_avoid: bool) -> str:
         "every": r"\FF" * 128,
         "clock": time.CLOCK_MONOTONIC,
         "lookout": LOOKOUT,
+        "glance": GLANCE,
         "soon": SOON,
         "often": OFTEN,
         "moment": MOMENT,

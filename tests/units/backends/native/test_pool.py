@@ -81,6 +81,7 @@ def steps(patient: pytest.MonkeyPatch) -> Iterator[Steps]:
 def on_the_lookout(patient: pytest.MonkeyPatch) -> Iterator[Steps]:
     """A pool whose threads look out for so long that another step surely comes."""
     patient.setattr(pool, "LOOKOUT", 500_000_000)
+    patient.setattr(pool, "GLANCE", 500_000_000)
     made = Steps()
     yield made
     made.end()
@@ -212,4 +213,25 @@ def test_a_child_does_not_go_on_with_the_step_of_its_parent(patient: pytest.Monk
 
     steps(work, 400)
     assert os.waitpid(forked[0], 0)[1] == 0
+    steps.end()
+
+
+def test_behind_short_steps_a_thread_looks_out_for_a_short_time(
+    patient: pytest.MonkeyPatch,
+) -> None:
+    patient.setattr(pool, "LOOKOUT", 300_000_000)
+    steps = Steps()
+
+    def wait(_: int) -> None:
+        time.sleep(0.005)  # another thread would find a chunk
+
+    for _ in range(pool.OFTEN):
+        steps.offered(nothing, 2)
+    assert len({who for _, who in steps.offered(held_up(lambda: None), 2)}) == 2
+    time.sleep(0.05)
+    assert steps.offered(wait, 4) == alone(4)
+    assert len({who for _, who in steps(held_up(lambda: None), 2)}) == 2
+    for _ in range(2):  # for no less than behind the longer step
+        time.sleep(0.05)
+        assert len({who for _, who in steps.offered(wait, 4)}) == 2
     steps.end()
