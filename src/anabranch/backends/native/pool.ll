@@ -135,6 +135,15 @@ entry:
   ret i64 %next
 }
 
+; Leave nothing to claim, and let those that sleep see that something has changed.
+define internal void @close() {
+entry:
+  %old = load atomic i64, ptr @step monotonic, align 64
+  %closed = call i64 @following(i64 %old)
+  store atomic i64 %closed, ptr @step seq_cst, align 64
+  ret void
+}
+
 define internal ptr @worker(ptr %given) {
 entry:
   %until = alloca i64    ; when it falls asleep if nothing more comes
@@ -215,9 +224,15 @@ up:
 }
 
 ; Start the threads that are missing, all signals blocked: those are for Python's threads.
-define internal void @start(i32 %limit) {
+define internal void @start() {
 entry:
   %kept = alloca [128 x i8], align 16
+  %limit = load atomic i32, ptr @limit monotonic, align 4
+  %there = load i32, ptr @started
+  %threads = add i32 %there, 1
+  %lacks = icmp slt i32 %threads, %limit
+  br i1 %lacks, label %block, label %out
+block:
   %m = call i32 @pthread_sigmask(i32 {set_mask}, ptr @every_signal, ptr %kept)
   %wanted = sub i32 %limit, 1
   br label %head
@@ -243,6 +258,8 @@ fewer:
 done:
   store i32 -1, ptr @avoided
   %o = call i32 @pthread_sigmask(i32 {set_mask}, ptr %kept, ptr null)
+  br label %out
+out:
   ret void
 }
 
@@ -340,15 +357,7 @@ entry:
   %mine = call i1 @take_pool(i64 %chunks)
   br i1 %mine, label %together, label %alone
 together:
-  %limit = load atomic i32, ptr @limit monotonic, align 4
-  %there = load i32, ptr @started
-  %threads = add i32 %there, 1
-  %lacks = icmp slt i32 %threads, %limit
-  br i1 %lacks, label %begin, label %ready
-begin:
-  call void @start(i32 %limit)
-  br label %ready
-ready:
+  call void @start()
   %until = load i64, ptr @alone_until
   %never = icmp eq i64 %until, 0
   br i1 %never, label %open_up, label %careful
@@ -368,7 +377,7 @@ patient:
   %short_yet = icmp slt i64 %spent, {patience}
   br i1 %short_yet, label %first, label %open_up
 open_up:
-  %begun = phi i64 [0, %ready], [0, %careful], [%f1, %patient]
+  %begun = phi i64 [0, %together], [0, %careful], [%f1, %patient]
   call void @share(ptr %task, ptr %frame, i64 %chunks, i64 %begun, i1 false, i1 true)
   br label %released
 released:
@@ -417,15 +426,10 @@ unshared:
 wake:
   store i32 0, ptr @in_a_row
   store atomic i32 1, ptr @is_short monotonic, align 4    ; before threads begin that are to know it
-  %limit = load atomic i32, ptr @limit monotonic, align 4
-  %threads = add i32 %there, 1
-  %lacks = icmp slt i32 %threads, %limit
-  br i1 %lacks, label %begin, label %open_up
-begin:
-  call void @start(i32 %limit)
+  call void @start()
   br label %open_up
 open_up:
-  %rings = phi i1 [false, %look], [true, %wake], [true, %begin]
+  %rings = phi i1 [false, %look], [true, %wake]
   call void @share(ptr %task, ptr %frame, i64 %chunks, i64 0, i1 true, i1 %rings)
   br label %released
 released:
@@ -536,9 +540,7 @@ busy:
   br i1 %enough, label %out, label %ask
 change:
   store atomic i32 %limit, ptr @limit seq_cst, align 4
-  %old = load atomic i64, ptr @step monotonic, align 64
-  %closed = call i64 @following(i64 %old)
-  store atomic i64 %closed, ptr @step seq_cst, align 64
+  call void @close()
   %l = call i32 @pthread_mutex_lock(ptr @mutex)
   %r = call i32 @pthread_cond_broadcast(ptr @rung)
   %u = call i32 @pthread_mutex_unlock(ptr @mutex)
@@ -571,9 +573,7 @@ entry:
   store i32 -1, ptr @avoided
   store i64 0, ptr @alone_until
   store i32 0, ptr @in_a_row
-  %old = load atomic i64, ptr @step monotonic, align 64
-  %closed = call i64 @following(i64 %old)    ; the chunks of a step that was going on are the parent's
-  store atomic i64 %closed, ptr @step seq_cst, align 64
+  call void @close()    ; the chunks of a step that was going on are the parent's
   store atomic i32 0, ptr @asleep seq_cst, align 64
   store atomic i32 0, ptr @waits seq_cst, align 4
   store atomic i32 0, ptr @owned seq_cst, align 64

@@ -19,6 +19,14 @@ Work = Callable[[int], None]
 LONG = 10.0  # seconds within which the others surely come
 
 
+def alone(chunks: int) -> list[tuple[int, int]]:
+    return [(chunk, threading.get_ident()) for chunk in range(chunks)]
+
+
+def is_shared(done: list[tuple[int, int]]) -> bool:
+    return len({who for _, who in done}) == 2
+
+
 class Steps:
     """Runs steps of so many chunks on a pool of threads; tells who did each, in order."""
 
@@ -29,15 +37,12 @@ class Steps:
         names = ["run", "offer", "resize", "reset"]
         self._loaded = loading.Loaded([code], names, known)
         at = self._loaded.addresses
-        self._reset = ctypes.CFUNCTYPE(None)(at["reset"])
+        self.reset = ctypes.CFUNCTYPE(None)(at["reset"])
         self._resize = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64)(at["resize"])
         kind = ctypes.CFUNCTYPE(None, Task, ctypes.c_void_p, ctypes.c_int64)
         self._run, self._offer = kind(at["run"]), kind(at["offer"])
         self.reset()
         self._resize(threads, 0)
-
-    def reset(self) -> None:
-        self._reset()
 
     def end(self) -> None:
         self._resize(1, 0)
@@ -107,9 +112,9 @@ def stand_still() -> None:
 
 
 def test_after_a_thread_has_lost_its_processor_short_steps_are_the_callers(steps: Steps) -> None:
-    assert len({who for _, who in steps(held_up(stand_still), 2)}) == 2
+    assert is_shared(steps(held_up(stand_still), 2))
     done = steps(lambda chunk: time.sleep(0.002), 8)
-    assert done == [(i, threading.get_ident()) for i in range(8)]
+    assert done == alone(8)
 
 
 def test_a_step_that_takes_longer_is_opened_to_the_others(steps: Steps) -> None:
@@ -124,7 +129,7 @@ def test_a_step_that_takes_longer_is_opened_to_the_others(steps: Steps) -> None:
 
     done = steps(work, 6)
     assert done[0] == (0, threading.get_ident())
-    assert len({who for _, who in done}) == 2
+    assert is_shared(done)
 
 
 def test_a_thread_that_computes_for_long_has_lost_nothing(steps: Steps) -> None:
@@ -134,11 +139,7 @@ def test_a_thread_that_computes_for_long_has_lost_nothing(steps: Steps) -> None:
             pass
 
     steps(held_up(compute), 2)
-    assert len({who for _, who in steps(held_up(lambda: None), 2)}) == 2
-
-
-def alone(chunks: int) -> list[tuple[int, int]]:
-    return [(chunk, threading.get_ident()) for chunk in range(chunks)]
+    assert is_shared(steps(held_up(lambda: None), 2))
 
 
 def nothing(_: int) -> None:
@@ -149,14 +150,14 @@ def test_a_short_step_is_shared_with_a_thread_that_looks_out(on_the_lookout: Ste
     on_the_lookout(held_up(lambda: None), 2)
     for _ in range(3):
         done = on_the_lookout.offered(held_up(lambda: None), 2)
-        assert len({who for _, who in done}) == 2
+        assert is_shared(done)
 
 
 def test_short_steps_wake_a_thread_once_they_follow_one_another(steps: Steps) -> None:
     for before in (pool.OFTEN, pool.OFTEN - 1):
         for _ in range(before):
             assert steps.offered(nothing, 3) == alone(3)
-        assert len({who for _, who in steps.offered(held_up(lambda: None), 2)}) == 2
+        assert is_shared(steps.offered(held_up(lambda: None), 2))
         time.sleep(0.05)  # until it sleeps
 
 
@@ -227,11 +228,11 @@ def test_behind_short_steps_a_thread_looks_out_for_a_short_time(
 
     for _ in range(pool.OFTEN):
         steps.offered(nothing, 2)
-    assert len({who for _, who in steps.offered(held_up(lambda: None), 2)}) == 2
+    assert is_shared(steps.offered(held_up(lambda: None), 2))
     time.sleep(0.05)
     assert steps.offered(wait, 4) == alone(4)
-    assert len({who for _, who in steps(held_up(lambda: None), 2)}) == 2
+    assert is_shared(steps(held_up(lambda: None), 2))
     for _ in range(2):  # for no less than behind the longer step
         time.sleep(0.05)
-        assert len({who for _, who in steps.offered(wait, 4)}) == 2
+        assert is_shared(steps.offered(wait, 4))
     steps.end()

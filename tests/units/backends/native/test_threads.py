@@ -117,10 +117,11 @@ def test_large_loops_are_cut_and_small_ones_are_not() -> None:
     assert 16 <= made.chunks <= partition.MOST
 
 
-def test_short_loops_are_offered_where_they_compute_much_for_what_they_read() -> None:
-    def much(x: Any) -> Any:
-        return ab.sum(ab.tanh(x) * ab.exp(x) + ab.tanh(2.0 * x))
+def much(x: Any) -> Any:
+    return ab.sum(ab.tanh(x) * ab.exp(x) + ab.tanh(2.0 * x))
 
+
+def test_short_loops_are_offered_where_they_compute_much_for_what_they_read() -> None:
     f = ab.compile(much, backend="native")
     (made,) = cuts(f, np.ones(1_000))
     assert (made.chunks, made.wakes) == (2, False)
@@ -136,10 +137,7 @@ def test_short_loops_are_offered_where_they_compute_much_for_what_they_read() ->
 
 
 def test_short_loops_in_a_row_have_the_same_bits_alone_and_together() -> None:
-    f = ab.compile(
-        ab.value_and_grad(lambda x: ab.sum(ab.tanh(x) * ab.exp(x) + ab.tanh(2.0 * x))),
-        backend="native",
-    )
+    f = ab.compile(ab.value_and_grad(much), backend="native")
     x = np.random.default_rng(0).normal(size=1_003)
     assert not cuts(f, x)[0].wakes
     seen = set()
@@ -285,9 +283,7 @@ def test_threads_come_with_large_work_and_go_when_fewer_are_wanted() -> None:
 
     ab.set_num_threads(1)
     f = ab.compile(work, backend="native")
-    short = ab.compile(
-        lambda x: ab.sum(ab.tanh(x) * ab.exp(x) + ab.tanh(2.0 * x)), backend="native"
-    )
+    short = ab.compile(much, backend="native")
     few = X.reshape(-1)[:1_000]
     f(X)
     short(few)
